@@ -1,0 +1,55 @@
+// The small or the large pool: one free list for each stream. Also the private pools (PyTorch's MemPool), each with a small
+// and a large pool of its own. Must not know how blocks are chosen.
+
+import type { Stream } from '../device/types.js';
+import { FreeList } from './free-list.js';
+
+export const SMALL = 0;
+export const LARGE = 1;
+export type PoolKind = typeof SMALL | typeof LARGE;
+
+export class BlockPool {
+  readonly kind: PoolKind;
+  /** The private pool it belongs to; null for the default pools. */
+  readonly owner: PrivatePool | null;
+  /** Searches so far; the ages of free blocks are counted in it. Stands still while collection is off. */
+  searches = 0;
+  /** By stream id; ids ascend with creation, so this is the order of the streams. */
+  readonly #lists: (FreeList | undefined)[] = [];
+
+  constructor(kind: PoolKind, owner: PrivatePool | null = null) {
+    this.kind = kind;
+    this.owner = owner;
+  }
+
+  listOf(stream: Stream): FreeList {
+    return this.#lists[stream.id] ?? this.#makeList(stream);
+  }
+
+  /** In the order of the streams. */
+  lists(): FreeList[] {
+    return this.#lists.filter((list) => list !== undefined);
+  }
+
+  #makeList(stream: Stream): FreeList {
+    const list = new FreeList(this, stream);
+    this.#lists[stream.id] = list;
+    return list;
+  }
+}
+
+/** A small and a large pool that share nothing with the default ones. */
+export class PrivatePool {
+  /** `[0, n]`, as PyTorch numbers the pools that users make. */
+  readonly id: readonly [number, number];
+  readonly small = new BlockPool(SMALL, this);
+  readonly large = new BlockPool(LARGE, this);
+  /** Segments it holds. */
+  segments = 0;
+  /** Set when its user gives it up: its free memory may then be flushed, and it disappears with its last segment. */
+  released = false;
+
+  constructor(number: number) {
+    this.id = [0, number];
+  }
+}

@@ -1,0 +1,172 @@
+// The allocator's settings: what they are, their defaults, and where the settings string comes from. Parsing is in config-parser.ts.
+// Must not know what the settings do.
+
+import { ConfigError } from '../errors.js';
+import { type Dialect, parseSettings } from './config-parser.js';
+import { ROUNDUP_INTERVALS } from './rounding.js';
+
+const MIB = 1024 * 1024;
+
+/** Sizes are bytes. Names are those of PyTorch's keys, without the unit. */
+export interface Config {
+  /** `backend`; only `native` is ours. */
+  readonly backend: 'native' | 'cudaMallocAsync';
+  /** `expandable_segments` */
+  readonly expandableSegments: boolean;
+  /** `expandable_segments_page_size`; null: 2 MiB in the small pool, `largeSegmentSize` in the large one. */
+  readonly expandableSegmentsPageSize: number | null;
+  /** `garbage_collection_threshold`; 0 is off. */
+  readonly garbageCollectionThreshold: number;
+  /** `graph_capture_record_stream_reuse`; inert: graphs are not captured here. */
+  readonly graphCaptureRecordStreamReuse: boolean;
+  /** `large_segment_size_mb`: segment of requests under 10 MiB in the large pool, and its page. */
+  readonly largeSegmentSize: number;
+  /** `max_non_split_rounding_mb`: how much larger than the request an oversize block may be. Follows `largeSegmentSize`. */
+  readonly maxNonSplitRounding: number;
+  /** `max_split_size_mb`; Infinity: no limit. */
+  readonly maxSplitSize: number;
+  /** `per_process_memory_fraction`; null: no limit. */
+  readonly perProcessMemoryFraction: number | null;
+  /** `pinned_*`: of the host allocator. */
+  readonly pinnedMaxRegisterThreads: number;
+  readonly pinnedNumRegisterThreads: number;
+  readonly pinnedReserveSegmentSize: number;
+  readonly pinnedUseBackgroundThreads: boolean;
+  readonly pinnedUseCudaHostRegister: boolean;
+  /** `release_lock_on_cudamalloc`; inert: there is no lock. */
+  readonly releaseLockOnCudaMalloc: boolean;
+  /** `roundup_power2_divisions`, for sizes from 1 MiB to 32 GiB and above by powers of two; 0 and 1 are off. */
+  readonly roundupPower2Divisions: readonly number[];
+  /** `throw_on_cudamalloc_oom`; inert: the fraction is always checked before the driver is asked. */
+  readonly throwOnCudaMallocOom: boolean;
+  /** Whether any division is set. */
+  readonly hasRoundup: boolean;
+  /** Settings that only PyTorch can honour, one sentence each. */
+  readonly warnings: readonly string[];
+}
+
+export const DEFAULT_CONFIG: Config = Object.freeze({
+  backend: 'native',
+  expandableSegments: false,
+  expandableSegmentsPageSize: null,
+  garbageCollectionThreshold: 0,
+  graphCaptureRecordStreamReuse: false,
+  largeSegmentSize: 20 * MIB,
+  maxNonSplitRounding: 20 * MIB,
+  maxSplitSize: Number.POSITIVE_INFINITY,
+  perProcessMemoryFraction: null,
+  pinnedMaxRegisterThreads: 128,
+  pinnedNumRegisterThreads: 1,
+  pinnedReserveSegmentSize: 0,
+  pinnedUseBackgroundThreads: false,
+  pinnedUseCudaHostRegister: false,
+  releaseLockOnCudaMalloc: false,
+  roundupPower2Divisions: Object.freeze(new Array<number>(ROUNDUP_INTERVALS).fill(0)),
+  throwOnCudaMallocOom: false,
+  hasRoundup: false,
+  warnings: Object.freeze([]),
+});
+
+/** What a new settings string does not reset. */
+const KEPT = [
+  'backend',
+  'expandableSegments',
+  'expandableSegmentsPageSize',
+  'graphCaptureRecordStreamReuse',
+  'perProcessMemoryFraction',
+  'pinnedMaxRegisterThreads',
+  'pinnedNumRegisterThreads',
+  'pinnedReserveSegmentSize',
+  'pinnedUseBackgroundThreads',
+  'pinnedUseCudaHostRegister',
+  'releaseLockOnCudaMalloc',
+  'throwOnCudaMallocOom',
+] as const satisfies readonly (keyof Config)[];
+
+export interface ParseOptions {
+  /** `'2.4'` accepts and refuses what PyTorch 2.4 does, `'current'` also the keys added since, and no trailing garbage in numbers. */
+  readonly dialect?: Dialect;
+  /** Settings in force: as in PyTorch, the options that a new string does not reset are taken from here. */
+  readonly base?: Config;
+}
+
+/**
+ * Parses a settings string as PyTorch does (`key:value,key:[a:b,c:d]`); `null` and `''` are the defaults.
+ * @throws ConfigError with key, value, position and what is accepted
+ */
+export function parseConfig(text: string | null, options: ParseOptions = {}): Config {
+  const base = options.base ?? DEFAULT_CONFIG;
+  const kept = Object.fromEntries(KEPT.map((key) => [key, base[key]])) as Partial<Config>;
+  const settings = parseSettings(text ?? '', options.dialect ?? 'current');
+  return completeConfig({ ...kept, ...settings });
+}
+
+/**
+ * Fills in the defaults and what follows from the settings.
+ * @throws ConfigError when a value is out of range
+ */
+export function completeConfig(settings: Partial<Config>): Config {
+  const config = { ...DEFAULT_CONFIG, ...settings };
+  const follows = settings.maxNonSplitRounding ?? config.largeSegmentSize;
+  checkRanges(config);
+  return Object.freeze({
+    ...config,
+    maxNonSplitRounding: follows,
+    hasRoundup: config.roundupPower2Divisions.some((divisions) => divisions > 1),
+    warnings: Object.freeze(warningsFor(config)),
+  });
+}
+
+function checkRanges(config: Config): void {
+  const refuse = (key: string, value: unknown, accepted: string): never => {
+    throw new ConfigError(`${key} is ${String(value)}; accepted is ${accepted}`, { key, value: String(value) });
+  };
+  const { maxSplitSize, largeSegmentSize, garbageCollectionThreshold: threshold, expandableSegmentsPageSize: page } = config;
+  if (!(largeSegmentSize > MIB)) refuse('largeSegmentSize', largeSegmentSize, 'more than 1 MiB');
+  if (!(maxSplitSize > largeSegmentSize)) {
+    refuse('maxSplitSize', maxSplitSize, `more than the segment size of the large pool (${largeSegmentSize} bytes)`);
+  }
+  if (!(threshold >= 0 && threshold < 1)) refuse('garbageCollectionThreshold', threshold, 'a number from 0 (off) to below 1');
+  if (config.maxNonSplitRounding < 0) refuse('maxNonSplitRounding', config.maxNonSplitRounding, 'a number of bytes');
+  if (page !== null && !(page > 0 && page % (2 * MIB) === 0)) {
+    refuse('expandableSegmentsPageSize', page, 'a multiple of 2 MiB, the smallest page that can be mapped');
+  }
+  const fraction = config.perProcessMemoryFraction;
+  if (fraction !== null && !(fraction >= 0 && fraction <= 1)) refuse('perProcessMemoryFraction', fraction, 'a number from 0 to 1');
+  const divisions = config.roundupPower2Divisions;
+  if (divisions.length !== ROUNDUP_INTERVALS || divisions.some((d) => !isZeroOrPowerOfTwo(d))) {
+    refuse('roundupPower2Divisions', divisions, `${ROUNDUP_INTERVALS} numbers, each 0 or a power of two`);
+  }
+}
+
+function isZeroOrPowerOfTwo(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0 && (value === 0 || Number.isInteger(Math.log2(value)));
+}
+
+function warningsFor(config: Config): string[] {
+  const warnings: string[] = [];
+  if (config.backend !== 'native') warnings.push(`backend:${config.backend} is PyTorch's; the native allocator is used here`);
+  if (config.pinnedUseCudaHostRegister || config.pinnedUseBackgroundThreads || config.pinnedReserveSegmentSize > 0) {
+    warnings.push("the pinned_* options are those of PyTorch's host allocator and change nothing on the device");
+  }
+  return warnings;
+}
+
+/** A settings string and the environment variable it came from. */
+export interface EnvironmentSettings {
+  readonly text: string;
+  readonly source: string;
+  /** Another variable that is set too, to something else, and lost. */
+  readonly overrides: readonly string[];
+}
+
+const VARIABLES = ['CUDALLOC_CONF', 'PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'];
+
+/** The settings string of the environment: the first variable that is set; null when none is. */
+export function settingsFromEnvironment(env: Readonly<Record<string, string | undefined>>): EnvironmentSettings | null {
+  const set = VARIABLES.filter((name) => env[name] !== undefined);
+  const source = set[0];
+  if (source === undefined) return null;
+  const text = env[source] as string;
+  return { text, source, overrides: set.slice(1).filter((name) => env[name] !== text) };
+}

@@ -1,0 +1,221 @@
+// The safe level: device memory as an object with bounds, a life, and an order of work. Must not know how memory is found.
+
+import type { Device, Stream } from '../device/types.js';
+import { DoubleFreeError, UseAfterFreeError } from '../errors.js';
+import { formatSize } from '../units.js';
+
+/** What a buffer needs of its allocator. */
+export interface BufferOwner {
+  readonly device: Device;
+  readonly closed: boolean;
+  freeBuffer(buffer: DeviceBuffer, address: number): void;
+  recordStream(address: number, stream: Stream): void;
+}
+
+/** A part of a copy: bytes, and where it starts in source and target. */
+export interface CopyRange {
+  /** Default: what the source has from `sourceOffset` on. */
+  readonly bytes?: number;
+  readonly sourceOffset?: number;
+  readonly targetOffset?: number;
+}
+
+/** Device memory of `size` bytes, ordered on one stream. Made by `CachingAllocator.allocate`; free it with `free()` or `using`. */
+export class DeviceBuffer {
+  /** Bytes asked for. */
+  readonly size: number;
+  /** Work of the methods below is ordered on it. */
+  readonly stream: Stream;
+  readonly #owner: BufferOwner;
+  readonly #address: number;
+  #freed = false;
+  /** Asynchronous copies under way; the memory is given back after the last. */
+  #inFlight = 0;
+  #settled: (() => void)[] = [];
+
+  constructor(owner: BufferOwner, address: number, size: number, stream: Stream) {
+    this.#owner = owner;
+    this.#address = address;
+    this.size = size;
+    this.stream = stream;
+  }
+
+  /** The device address. @throws UseAfterFreeError */
+  get address(): number {
+    this.#assertLive();
+    return this.#address;
+  }
+
+  /** The address for FFI. @throws UseAfterFreeError */
+  get addressBigInt(): bigint {
+    return BigInt(this.address);
+  }
+
+  get freed(): boolean {
+    return this.#freed || this.#owner.closed;
+  }
+
+  get device(): Device {
+    return this.#owner.device;
+  }
+
+  /**
+   * Copies host bytes to the device. Returns when `source` may be changed. Synchronising.
+   * @throws RangeError when it does not fit
+   */
+  write(source: ArrayBufferView | ArrayBufferLike, offset = 0): void {
+    const bytes = bytesOf(source);
+    this.#check(offset, bytes.byteLength);
+    if (bytes.byteLength > 0) this.device.memcpyHtoD(this.#address + offset, bytes, this.stream);
+  }
+
+  /** The same without blocking; do not change `source` before the promise settles. */
+  async writeAsync(source: ArrayBufferView | ArrayBufferLike, offset = 0): Promise<void> {
+    const bytes = bytesOf(source);
+    this.#check(offset, bytes.byteLength);
+    if (bytes.byteLength === 0) return;
+    await this.#during(this.device.memcpyHtoDAsync(this.#address + offset, bytes, this.stream));
+  }
+
+  /** Copies device bytes to the host. Synchronising. */
+  read(offset = 0, length = this.size - offset): Uint8Array {
+    this.#check(offset, length);
+    const target = new Uint8Array(length);
+    if (length > 0) this.device.memcpyDtoH(target, this.#address + offset, this.stream);
+    return target;
+  }
+
+  /** The same without blocking. */
+  async readAsync(offset = 0, length = this.size - offset): Promise<Uint8Array> {
+    this.#check(offset, length);
+    const target = new Uint8Array(length);
+    if (length > 0) await this.#during(this.device.memcpyDtoHAsync(target, this.#address + offset, this.stream));
+    return target;
+  }
+
+  /** Sets every byte. Ordered on the stream, not waiting. */
+  fill(byte: number, offset = 0, length = this.size - offset): void {
+    if (!Number.isInteger(byte) || byte < 0 || byte > 255) throw new RangeError(`a byte is 0 to 255, not ${byte}`);
+    this.#check(offset, length);
+    if (length > 0) this.device.memset(this.#address + offset, byte, length, this.stream);
+  }
+
+  /** Fills and settles when the device has done it. */
+  async fillAsync(byte: number, offset?: number, length?: number): Promise<void> {
+    this.fill(byte, offset, length);
+    await this.#during(this.device.streamSynchronizeAsync(this.stream));
+  }
+
+  /**
+   * Copies to another buffer, of this device or another one. Ordered after the work of both streams so far and before their later work;
+   * does not wait, except between devices (synchronising).
+   */
+  copyTo(target: DeviceBuffer, range: CopyRange = {}): void {
+    const sourceOffset = range.sourceOffset ?? 0;
+    const targetOffset = range.targetOffset ?? 0;
+    const bytes = range.bytes ?? this.size - sourceOffset;
+    this.#check(sourceOffset, bytes);
+    target.#check(targetOffset, bytes);
+    if (bytes === 0) return;
+    const from = this.#address + sourceOffset;
+    const to = target.#address + targetOffset;
+    if (target.device === this.device) {
+      waitFor(this.stream, target.stream);
+      this.device.memcpyDtoD(to, from, bytes, this.stream);
+      waitFor(target.stream, this.stream);
+    } else {
+      target.stream.synchronize();
+      this.device.memcpyPeer(target.device, to, from, bytes, this.stream);
+      this.stream.synchronize();
+    }
+  }
+
+  /** Copies and settles when the device has done it. */
+  async copyToAsync(target: DeviceBuffer, range?: CopyRange): Promise<void> {
+    this.copyTo(target, range);
+    await target.#during(this.#during(this.device.streamSynchronizeAsync(this.stream)));
+  }
+
+  /** Another stream uses the memory: it is reused only when that stream's work so far has completed. */
+  recordStream(stream: Stream): void {
+    this.#assertLive();
+    if (this.size > 0) this.#owner.recordStream(this.#address, stream);
+  }
+
+  /**
+   * Gives the memory back, after asynchronous copies under way. Constant, plus an event for each recorded stream.
+   * @throws DoubleFreeError the second time
+   */
+  free(): void {
+    if (this.#freed) {
+      throw new DoubleFreeError(this.#address, `the buffer of ${formatSize(this.size)} was freed before`);
+    }
+    this.#assertLive();
+    // After an error of the driver the buffer is as before.
+    if (this.#inFlight === 0) this.#owner.freeBuffer(this, this.#address);
+    this.#freed = true;
+  }
+
+  /** As `free`, but does nothing when it was freed before. */
+  [Symbol.dispose](): void {
+    if (!this.freed) this.free();
+  }
+
+  /** Frees and settles when asynchronous copies under way have ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this[Symbol.dispose]();
+    if (this.#inFlight > 0) await new Promise<void>((resolve) => this.#settled.push(resolve));
+  }
+
+  /** For `console.log`. */
+  [Symbol.for('nodejs.util.inspect.custom')](): string {
+    const state = this.freed ? 'freed' : `0x${this.#address.toString(16)}`;
+    return `DeviceBuffer { ${formatSize(this.size)}, ${state}, stream ${this.stream.id} }`;
+  }
+
+  #assertLive(): void {
+    if (this.#freed) throw new UseAfterFreeError(`the buffer of ${formatSize(this.size)} was freed`);
+    if (this.#owner.closed) throw new UseAfterFreeError('the allocator of this buffer was closed');
+  }
+
+  #check(offset: number, length: number): void {
+    this.#assertLive();
+    const fits = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0;
+    if (!fits || offset + length > this.size) {
+      throw new RangeError(`${length} bytes from offset ${offset} on do not lie in a buffer of ${this.size} bytes`);
+    }
+  }
+
+  async #during(work: Promise<void>): Promise<void> {
+    this.#inFlight++;
+    try {
+      await work;
+    } finally {
+      this.#inFlight--;
+      if (this.#inFlight === 0) this.#settle();
+    }
+  }
+
+  #settle(): void {
+    if (this.#freed && !this.#owner.closed) this.#owner.freeBuffer(this, this.#address);
+    for (const resolve of this.#settled.splice(0)) resolve();
+  }
+}
+
+function bytesOf(source: ArrayBufferView | ArrayBufferLike): Uint8Array {
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  if (source instanceof ArrayBuffer || source instanceof SharedArrayBuffer) return new Uint8Array(source);
+  throw new TypeError('expected a typed array, a DataView or an ArrayBuffer');
+}
+
+/** Later work of `stream` waits for the work of `other` so far. */
+function waitFor(stream: Stream, other: Stream): void {
+  if (stream === other) return;
+  const event = stream.device.createEvent({ timing: false });
+  try {
+    event.record(other);
+    stream.waitEvent(event);
+  } finally {
+    event.destroy();
+  }
+}

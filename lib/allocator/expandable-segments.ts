@@ -1,0 +1,219 @@
+// Expandable segments: a range of addresses larger than the device for each pool and stream, with pages mapped where blocks need them
+// and unmapped where a flush finds them free. Must not know when to grow or flush.
+// Rules: PyTorch's expandable segments (try_allocate_expandable_block, map_block, unmap_block).
+
+import type { Device } from '../device/types.js';
+import { AddressSpaceError, DeviceOutOfMemoryError } from '../errors.js';
+import { PhysicalPages } from '../pages/physical-pages.js';
+import { VirtualRange } from '../pages/virtual-range.js';
+import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
+import { SMALL } from './block-pool.js';
+import type { FreeList } from './free-list.js';
+import type { Heap } from './heap.js';
+import { RECORD_SEGMENT_MAP, RECORD_SEGMENT_UNMAP } from './history.js';
+import { SMALL_BUFFER } from './rounding.js';
+import { Segment } from './segment.js';
+import { RESERVED_BYTES } from './stats.js';
+
+/** A hole to fill, and from its start how many bytes. */
+interface Filling {
+  readonly hole: Block;
+  readonly bytes: number;
+}
+
+export class ExpandableSegments {
+  readonly #heap: Heap;
+  readonly #device: Device;
+  readonly #pages: PhysicalPages;
+  /** Reservations that the driver granted only in a smaller size. */
+  stepDowns = 0;
+  /** Bytes of addresses held. */
+  reservedAddresses = 0;
+
+  constructor(heap: Heap, device: Device) {
+    this.#heap = heap;
+    this.#device = device;
+    this.#pages = new PhysicalPages(device);
+  }
+
+  /** Bytes of pages that the driver refused to take back. */
+  get keptBytes(): number {
+    return this.#pages.keptBytes;
+  }
+
+  /**
+   * A free, listed block of at least `size` bytes, made by mapping pages; null when the device has no memory left, or when no range can
+   * be reserved (then `heap.expandableRefused` says why).
+   */
+  grow(list: FreeList, size: number): Block | null {
+    const start = this.#findSpace(list, size) ?? this.#reserve(list, size);
+    if (start === null) return null;
+    const fillings = fillingsFor(start, size);
+    const steps = this.#heap.policy.growthIsAtomic ? [fillings] : fillings.map((filling) => [filling]);
+    let grown = start;
+    for (const step of steps) {
+      if (!this.#mapAll(step)) return null;
+      for (const { hole, bytes } of step) grown = this.#noteMapped(hole, bytes);
+    }
+    return grown;
+  }
+
+  /** Unmaps the whole pages of a free, listed block. After an error of the unmapping the block is as before. */
+  unmap(block: Block): void {
+    const heap = this.#heap;
+    const { segment, list } = block;
+    const range = segment.range as VirtualRange;
+    if (!range.hasWholePage(block.offset, block.size)) return;
+    // Unmapping does not wait for work that still uses the pages.
+    list.stream.synchronize();
+    const span = range.unmap(block.offset, block.size);
+    list.remove(block);
+    const before = span.offset - block.offset;
+    let middle = block;
+    if (before > 0) {
+      middle = heap.splitBack(block, before);
+      list.insert(block);
+    }
+    if (middle.size > span.bytes) list.insert(heap.splitBack(middle, span.bytes));
+    heap.joinUnmapped(middle);
+    heap.stats.decrease(RESERVED_BYTES, list.pool.kind, span.bytes);
+    heap.stats.counters.num_device_free++;
+    heap.recordSegment(RECORD_SEGMENT_UNMAP, segment, span.offset, span.bytes);
+    this.#pages.release(range.pageBytes, span.handles);
+    if (!middle.isSplit) this.#freeRange(middle);
+  }
+
+  /** Tries again to give back pages that the driver refused to take. */
+  releaseKept(): void {
+    this.#pages.releaseKept();
+  }
+
+  /** Gives back every page and range of a segment, whatever lives in it. For closing only. */
+  dismantle(segment: Segment): void {
+    const range = segment.range as VirtualRange;
+    for (let block: Block | null = segment.first; block !== null; ) {
+      const offset = block.offset;
+      let bytes = 0;
+      const mapped = block.state !== UNMAPPED;
+      for (; block !== null && (block.state !== UNMAPPED) === mapped; block = block.next) bytes += block.size;
+      if (mapped) this.#pages.release(range.pageBytes, range.unmap(offset, bytes).handles);
+    }
+    range.free();
+    this.reservedAddresses -= range.bytes;
+  }
+
+  /** The lowest place where free blocks and holes in a row reach `size`; the block it starts with. Linear in holes. */
+  #findSpace(list: FreeList, size: number): Block | null {
+    for (const hole of list.unmapped) {
+      const start = hole.prev !== null && hole.prev.state === FREE ? hole.prev : hole;
+      let bytes = 0;
+      for (let block: Block | null = start; block !== null && bytes < size && isSpace(block); block = block.next) {
+        bytes += block.size;
+      }
+      if (bytes >= size) return start;
+    }
+    return null;
+  }
+
+  /** A fresh range as one unmapped block: nine eighths of the device, or less where the driver grants less. */
+  #reserve(list: FreeList, size: number): Block | null {
+    const heap = this.#heap;
+    const pageBytes = this.#pageBytes(list);
+    const total = this.#device.totalMemory;
+    const wanted = total + Math.floor(total / 8);
+    let range: VirtualRange;
+    for (let bytes = wanted; ; bytes = Math.max(size, Math.floor(bytes / 2))) {
+      try {
+        range = new VirtualRange(this.#pages, bytes, pageBytes);
+        if (bytes < wanted) this.stepDowns++;
+        break;
+      } catch (error) {
+        if (!(error instanceof AddressSpaceError)) throw error;
+        if (bytes <= size) {
+          heap.expandableRefused = `no range of addresses could be reserved: ${error.message}`;
+          return null;
+        }
+      }
+    }
+    const at = { ...heap.nextRange(range.bytes), address: range.address, size: range.bytes };
+    const segment = new Segment(at, list, range);
+    const block = heap.factory.make(segment, list, segment.order, range.bytes);
+    segment.first = block;
+    heap.segments.add(segment);
+    if (list.pool.owner !== null) list.pool.owner.segments++;
+    this.reservedAddresses += range.bytes;
+    heap.joinUnmapped(block);
+    return block;
+  }
+
+  #pageBytes(list: FreeList): number {
+    const { expandableSegmentsPageSize, largeSegmentSize } = this.#heap.config;
+    const bytes = list.pool.kind === SMALL ? SMALL_BUFFER : largeSegmentSize;
+    const granularity = this.#device.granularity;
+    return Math.ceil((expandableSegmentsPageSize ?? bytes) / granularity) * granularity;
+  }
+
+  /** Maps all fillings or none; false when the device has no memory left. */
+  #mapAll(fillings: readonly Filling[]): boolean {
+    let done = 0;
+    try {
+      for (; done < fillings.length; done++) {
+        const { hole, bytes } = fillings[done] as Filling;
+        (hole.segment.range as VirtualRange).map(hole.offset, bytes);
+      }
+      return true;
+    } catch (error) {
+      for (const { hole, bytes } of fillings.slice(0, done)) {
+        const range = hole.segment.range as VirtualRange;
+        this.#pages.release(range.pageBytes, range.unmap(hole.offset, bytes).handles);
+      }
+      if (error instanceof DeviceOutOfMemoryError) return false;
+      throw error;
+    }
+  }
+
+  /** The first bytes of a hole are mapped now: free, and one block with its free neighbours, which is returned. */
+  #noteMapped(hole: Block, bytes: number): Block {
+    const heap = this.#heap;
+    const { list, segment, offset } = hole;
+    list.removeUnmapped(hole);
+    if (bytes < hole.size) list.insertUnmapped(heap.splitBack(hole, bytes));
+    const joined = heap.joinFree(hole);
+    heap.stats.increase(RESERVED_BYTES, list.pool.kind, bytes);
+    heap.stats.counters.num_device_alloc++;
+    heap.recordSegment(RECORD_SEGMENT_MAP, segment, offset, bytes);
+    return joined;
+  }
+
+  #freeRange(block: Block): void {
+    const { segment, list } = block;
+    const range = segment.range as VirtualRange;
+    range.free();
+    this.reservedAddresses -= range.bytes;
+    list.removeUnmapped(block);
+    this.#heap.segments.delete(segment);
+    this.#heap.factory.recycle(block);
+    if (list.pool.owner !== null) list.pool.owner.segments--;
+  }
+}
+
+function isSpace(block: Block): boolean {
+  return block.state !== ALLOCATED && block.state !== PENDING;
+}
+
+/** Which holes from `start` on have to be filled, in whole pages, until the blocks in a row reach `size`. */
+function fillingsFor(start: Block, size: number): Filling[] {
+  const pageBytes = (start.segment.range as VirtualRange).pageBytes;
+  const fillings: Filling[] = [];
+  let reached = 0;
+  for (let block: Block | null = start; block !== null && reached < size; block = block.next) {
+    if (block.state === FREE) {
+      reached += block.size;
+    } else {
+      const bytes = Math.ceil(Math.min(size - reached, block.size) / pageBytes) * pageBytes;
+      fillings.push({ hole: block, bytes });
+      reached += bytes;
+    }
+  }
+  return fillings;
+}

@@ -1,0 +1,131 @@
+// The history of an allocator: a bounded ring of events in columns, so that recording costs no objects. Must not know why it is kept.
+
+import { ACTIONS, type Action, type Frame, type TraceEntry } from '../snapshot/model.js';
+
+/** Codes of the actions: positions in ACTIONS. */
+export const RECORD_ALLOC = 0;
+export const RECORD_FREE_REQUESTED = 1;
+export const RECORD_FREE_COMPLETED = 2;
+export const RECORD_SEGMENT_ALLOC = 3;
+export const RECORD_SEGMENT_FREE = 4;
+export const RECORD_SEGMENT_MAP = 5;
+export const RECORD_SEGMENT_UNMAP = 6;
+export const RECORD_OOM = 7;
+
+export interface HistoryOptions {
+  /** Entries kept, the newest. Default 100,000; Infinity keeps all. */
+  readonly maxEntries?: number;
+  /** Record the JavaScript stack of every entry. Costs microseconds each. Default false. */
+  readonly stacks?: boolean;
+}
+
+const FIRST_CAPACITY = 1024;
+
+export class MemoryHistory {
+  readonly maxEntries: number;
+  readonly stacks: boolean;
+  #capacity: number;
+  #total = 0;
+  #next = 0;
+  #actions: Uint8Array;
+  #addresses: Float64Array;
+  #sizes: Float64Array;
+  #streams: Int32Array;
+  #segments: Int32Array;
+  #offsets: Float64Array;
+  #times: Float64Array;
+  /** Empty unless stacks are recorded. */
+  #frames: (readonly Frame[])[] = [];
+
+  constructor(options: HistoryOptions = {}) {
+    this.maxEntries = options.maxEntries ?? 100_000;
+    this.stacks = options.stacks ?? false;
+    this.#capacity = Math.min(this.maxEntries, FIRST_CAPACITY);
+    this.#actions = new Uint8Array(this.#capacity);
+    this.#addresses = new Float64Array(this.#capacity);
+    this.#sizes = new Float64Array(this.#capacity);
+    this.#streams = new Int32Array(this.#capacity);
+    this.#segments = new Int32Array(this.#capacity);
+    this.#offsets = new Float64Array(this.#capacity);
+    this.#times = new Float64Array(this.#capacity);
+  }
+
+  /** Entries ever recorded; those with an index below `total - length` are gone. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** Entries still there. */
+  get length(): number {
+    return Math.min(this.#total, this.maxEntries);
+  }
+
+  record(
+    action: number,
+    address: number,
+    size: number,
+    stream: number,
+    segment: number,
+    offset: number,
+    timeUs: number,
+    frames: readonly Frame[] | null,
+  ): void {
+    if (this.#next === this.#capacity) this.#wrapOrGrow();
+    const at = this.#next++;
+    this.#actions[at] = action;
+    this.#addresses[at] = address;
+    this.#sizes[at] = size;
+    this.#streams[at] = stream;
+    this.#segments[at] = segment;
+    this.#offsets[at] = offset;
+    this.#times[at] = timeUs;
+    if (frames !== null) this.#frames[at] = frames;
+    this.#total++;
+  }
+
+  /**
+   * The entry number `index`, counted from the first ever recorded. Constant.
+   * @throws RangeError when it was never recorded or is gone
+   */
+  entry(index: number): TraceEntry {
+    if (!(index >= this.#total - this.length && index < this.#total)) {
+      throw new RangeError(`entry ${index} is not in the history (${this.#total - this.length} to ${this.#total - 1})`);
+    }
+    const at = index % this.maxEntries;
+    return {
+      action: ACTIONS[this.#actions[at] as number] as Action,
+      address: this.#addresses[at] as number,
+      size: this.#sizes[at] as number,
+      stream: this.#streams[at] as number,
+      segment: this.#segments[at] as number,
+      offset: this.#offsets[at] as number,
+      timeUs: this.#times[at] as number,
+      frames: this.#frames[at] ?? [],
+    };
+  }
+
+  /** All entries still there, oldest first. Linear. */
+  entries(): TraceEntry[] {
+    const oldest = this.#total - this.length;
+    return Array.from({ length: this.length }, (_, i) => this.entry(oldest + i));
+  }
+
+  #wrapOrGrow(): void {
+    if (this.#capacity >= this.maxEntries) {
+      this.#next = 0;
+      return;
+    }
+    this.#capacity = Math.min(this.#capacity * 2, this.maxEntries);
+    const grown = <T extends Uint8Array | Int32Array | Float64Array>(from: T, to: T): T => {
+      to.set(from);
+      return to;
+    };
+    this.#actions = grown(this.#actions, new Uint8Array(this.#capacity));
+    this.#addresses = grown(this.#addresses, new Float64Array(this.#capacity));
+    this.#sizes = grown(this.#sizes, new Float64Array(this.#capacity));
+    this.#streams = grown(this.#streams, new Int32Array(this.#capacity));
+    this.#segments = grown(this.#segments, new Int32Array(this.#capacity));
+    this.#offsets = grown(this.#offsets, new Float64Array(this.#capacity));
+    this.#times = grown(this.#times, new Float64Array(this.#capacity));
+  }
+}

@@ -1,0 +1,49 @@
+// Notices buffers that the garbage collector took before they were freed: gives their memory back and warns once. A last resort; nothing
+// that is correct depends on it. Must not hold the buffers.
+
+import type { Frame } from '../snapshot/model.js';
+import { formatSize } from '../units.js';
+
+/** What is left of a buffer when it is gone. */
+interface Remains {
+  readonly address: number;
+  readonly bytes: number;
+  readonly frames: readonly Frame[] | null;
+}
+
+interface WarningEmitter {
+  emitWarning(message: string, options: { type: string; code: string; detail?: string }): void;
+}
+
+export class LeakTracker {
+  readonly #registry: FinalizationRegistry<Remains>;
+  readonly #warnings: boolean;
+
+  /** @param free gives the memory back through the stream rules. */
+  constructor(warnings: boolean, free: (address: number) => void) {
+    this.#warnings = warnings;
+    this.#registry = new FinalizationRegistry((remains) => {
+      free(remains.address);
+      if (this.#warnings) warn(remains);
+    });
+  }
+
+  watch(buffer: object, address: number, bytes: number, frames: readonly Frame[] | null): void {
+    this.#registry.register(buffer, { address, bytes, frames }, buffer);
+  }
+
+  forget(buffer: object): void {
+    this.#registry.unregister(buffer);
+  }
+}
+
+function warn({ address, bytes, frames }: Remains): void {
+  const message = `a buffer of ${formatSize(bytes)} at 0x${address.toString(16)} was collected without free(); its memory is reclaimed`;
+  const detail = frames?.map((frame) => `    at ${frame.name} (${frame.filename}:${frame.line})`).join('\n');
+  const emitter = (globalThis as { process?: WarningEmitter }).process;
+  emitter?.emitWarning(message, {
+    type: 'CudallocLeakWarning',
+    code: 'CUDALLOC_LEAK',
+    ...(detail === undefined ? {} : { detail: `allocated\n${detail}` }),
+  });
+}

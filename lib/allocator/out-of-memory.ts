@@ -1,0 +1,122 @@
+// The out-of-memory error: collects the figures of a heap at the moment of a failure and words them. Changes nothing.
+
+import type { MemoryInfo } from '../device/types.js';
+import { OutOfMemoryError, type PoolFigures } from '../errors.js';
+import { formatSize } from '../units.js';
+import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
+import { SMALL } from './block-pool.js';
+import type { FreeList } from './free-list.js';
+import type { Heap } from './heap.js';
+import { segmentSize } from './rounding.js';
+import { ACTIVE_BYTES, ALLOCATED_BYTES, INACTIVE_SPLIT_BYTES } from './stats.js';
+import { judge } from './verdict.js';
+
+export interface FailedRequest {
+  readonly list: FreeList;
+  readonly requested: number;
+  readonly rounded: number;
+  readonly device: { readonly index: number; readonly backend: string };
+}
+
+/** Builds the error. Linear in blocks; never throws. */
+export function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo): OutOfMemoryError {
+  const { list, requested, rounded } = request;
+  const pools = poolFigures(heap);
+  const own = pools.get(list);
+  const sum = (pick: (figures: PoolFigures) => number): number => {
+    let total = 0;
+    for (const figures of pools.values()) total += pick(figures);
+    return total;
+  };
+  const allocated = heap.stats.current(ALLOCATED_BYTES);
+  const active = heap.stats.current(ACTIVE_BYTES);
+  const reserved = heap.reserved;
+  const wanted = segmentSize(rounded, heap.config);
+  const limit = Math.min(heap.limit, memory.total);
+  const stuck = own?.free ?? 0;
+  const verdict = judge({
+    requested,
+    rounded,
+    wanted,
+    free: memory.free,
+    total: memory.total,
+    limit,
+    allocated,
+    reserved,
+    pending: active - allocated,
+    stuck,
+    elsewhere: sum((figures) => figures.free) - stuck,
+    largestFree: own?.largestFreeBlock ?? 0,
+    expandableSegments: heap.expandable,
+    splitLimit: heap.config.maxSplitSize !== Number.POSITIVE_INFINITY,
+  });
+  const figures = [wanted, memory.total, memory.free, allocated, reserved - allocated].map(formatSize);
+  const details = {
+    device: request.device.index,
+    requested,
+    rounded,
+    segmentSize: wanted,
+    free: memory.free,
+    total: memory.total,
+    limit,
+    allocated,
+    reserved,
+    active,
+    inactiveSplit: heap.stats.current(INACTIVE_SPLIT_BYTES),
+    largestFreeBlock: Math.max(0, ...[...pools.values()].map((pool) => pool.largestFreeBlock)),
+    pools: [...pools.values()],
+    verdict,
+    figures,
+  };
+  return new OutOfMemoryError(wording(figures, details, request), details);
+}
+
+function wording(
+  figures: readonly string[],
+  details: OutOfMemoryError['details'],
+  request: FailedRequest,
+): string {
+  const [wanted, total, free, allocated, unallocated] = figures;
+  const fraction =
+    details.limit < details.total ? ` The memory fraction allows ${formatSize(details.limit)}.` : '';
+  const device = `${request.device.backend === 'cuda' ? 'GPU' : `${request.device.backend} device`} ${details.device}`;
+  return (
+    `CUDA out of memory: ${wanted} could not be had for a request of ${formatSize(details.requested)}. ` +
+    `${device} has ${total} in total, ${free} of it free.${fraction} ` +
+    `This allocator holds ${allocated} in use and ${unallocated} reserved but unallocated. ${details.verdict.sentence}`
+  );
+}
+
+/** What each pool and stream holds. Linear in blocks. */
+export function poolFigures(heap: Heap): Map<FreeList, PoolFigures> {
+  const result = new Map<FreeList, { -readonly [K in keyof PoolFigures]: PoolFigures[K] }>();
+  for (const segment of heap.segments) {
+    const { list } = segment;
+    let figures = result.get(list);
+    if (figures === undefined) {
+      figures = {
+        pool: list.pool.kind === SMALL ? 'small' : 'large',
+        stream: list.stream.id,
+        poolId: list.pool.owner?.id ?? [0, 0],
+        reserved: 0,
+        allocated: 0,
+        active: 0,
+        free: 0,
+        largestFreeBlock: 0,
+      };
+      result.set(list, figures);
+    }
+    for (let block: Block | null = segment.first; block !== null; block = block.next) {
+      if (block.state === UNMAPPED) continue;
+      figures.reserved += block.size;
+      if (block.state === ALLOCATED) figures.allocated += block.size;
+      if (block.state === ALLOCATED || block.state === PENDING) figures.active += block.size;
+      if (block.state === FREE) {
+        figures.free += block.size;
+        figures.largestFreeBlock = Math.max(figures.largestFreeBlock, block.size);
+      }
+    }
+  }
+  return result;
+}
+

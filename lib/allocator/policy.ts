@@ -1,0 +1,37 @@
+// What distinguishes the policies: the places where PyTorch is plainly wrong, each a switch. Only names and values.
+
+/** Each is false in `pytorch`, true in `default`. */
+export interface Mends {
+  /**
+   * After waiting for pending events the pool is searched again before anything is flushed. PyTorch flushes, and may fail although the
+   * block has just become free.
+   */
+  readonly searchAfterEvents: boolean;
+  /**
+   * Free blocks of expandable segments are reused whatever `max_split_size_mb` says, since they are always split. PyTorch passes them
+   * over, and reserved memory grows without end.
+   */
+  readonly oversizeIgnoresExpandable: boolean;
+  /** Growth over several holes maps all of them or none. PyTorch keeps what was mapped before the failure until the next flush. */
+  readonly growthIsAtomic: boolean;
+}
+
+export interface Policy extends Mends {
+  readonly name: PolicyName;
+}
+
+export type PolicyName = 'pytorch' | 'default';
+
+const MENDS: Readonly<Record<PolicyName, Mends>> = {
+  pytorch: { searchAfterEvents: false, oversizeIgnoresExpandable: false, growthIsAtomic: false },
+  default: { searchAfterEvents: true, oversizeIgnoresExpandable: true, growthIsAtomic: true },
+};
+
+export function isPolicyName(name: string): name is PolicyName {
+  return Object.hasOwn(MENDS, name);
+}
+
+/** A policy by name, with single mends switched otherwise. */
+export function makePolicy(name: PolicyName, mends: Partial<Mends> = {}): Policy {
+  return { ...MENDS[name], ...mends, name };
+}

@@ -1,0 +1,37 @@
+// A segment: a range of addresses from the driver, cut into a chain of blocks. Plain (one cudaMalloc) or expandable (a reserved range
+// with pages mapped where needed). Must not know how it is searched.
+
+import type { VirtualRange } from '../pages/virtual-range.js';
+import type { Block } from './block.js';
+import type { FreeList } from './free-list.js';
+
+export class Segment {
+  /** Creation number. */
+  readonly sequence: number;
+  /** Where its blocks stand among all blocks: segments follow each other in the order of their creation, whatever the driver's addresses. */
+  readonly order: number;
+  readonly address: number;
+  /** Bytes of addresses. */
+  readonly size: number;
+  /** Present on expandable segments. */
+  readonly range: VirtualRange | null;
+  readonly list: FreeList;
+  /** address - order. */
+  readonly delta: number;
+  /** Start of the chain; set right after construction. */
+  first!: Block;
+
+  constructor(
+    at: { sequence: number; order: number; address: number; size: number },
+    list: FreeList,
+    range: VirtualRange | null,
+  ) {
+    this.sequence = at.sequence;
+    this.order = at.order;
+    this.address = at.address;
+    this.size = at.size;
+    this.list = list;
+    this.range = range;
+    this.delta = at.address - at.order;
+  }
+}
