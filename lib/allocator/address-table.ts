@@ -17,13 +17,24 @@ export class AddressTable {
     return this.#size;
   }
 
-  get(address: number): Block | null {
+  /** Where an address stands, for `at` and `deleteAt`; -1 when it is not in the table. */
+  indexOf(address: number): number {
     const keys = this.#keys;
-    for (let at = this.#home(address); ; at = (at + 1) & this.#mask) {
+    const mask = this.#mask;
+    for (let at = this.#home(address); ; at = (at + 1) & mask) {
       const key = keys[at] as number;
-      if (key === address) return this.#blocks[at] as Block | null;
-      if (key === EMPTY) return null;
+      if (key === address) return at;
+      if (key === EMPTY) return -1;
     }
+  }
+
+  at(index: number): Block {
+    return this.#blocks[index] as Block;
+  }
+
+  get(address: number): Block | null {
+    const index = this.indexOf(address);
+    return index === -1 ? null : this.at(index);
   }
 
   /** The address is not in the table and not 0. */
@@ -33,13 +44,11 @@ export class AddressTable {
     this.#size++;
   }
 
-  /** The address is in the table. */
-  delete(address: number): void {
+  deleteAt(index: number): void {
     const keys = this.#keys;
     const blocks = this.#blocks;
     const mask = this.#mask;
-    let hole = this.#home(address);
-    while (keys[hole] !== address) hole = (hole + 1) & mask;
+    let hole = index;
     for (let at = (hole + 1) & mask; keys[at] !== EMPTY; at = (at + 1) & mask) {
       // An entry may move back into the hole unless its home lies after the hole.
       if (((at - this.#home(keys[at] as number)) & mask) >= ((at - hole) & mask)) {
@@ -51,10 +60,6 @@ export class AddressTable {
     keys[hole] = EMPTY;
     blocks[hole] = null;
     this.#size--;
-  }
-
-  *blocks(): IterableIterator<Block> {
-    for (const block of this.#blocks) if (block !== null) yield block;
   }
 
   /** Fibonacci hashing (Knuth) of the address in units of 512 bytes. */

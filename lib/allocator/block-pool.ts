@@ -15,7 +15,7 @@ export class BlockPool {
   /** Searches so far; the ages of free blocks are counted in it. Stands still while collection is off. */
   searches = 0;
   /** By stream id; ids ascend with creation, so this is the order of the streams. */
-  readonly #lists: (FreeList | undefined)[] = [];
+  readonly byStream: (FreeList | undefined)[] = [];
 
   constructor(kind: PoolKind, owner: PrivatePool | null = null) {
     this.kind = kind;
@@ -23,18 +23,17 @@ export class BlockPool {
   }
 
   listOf(stream: Stream): FreeList {
-    return this.#lists[stream.id] ?? this.#makeList(stream);
+    let list = this.byStream[stream.id];
+    if (list === undefined) {
+      list = new FreeList(this, stream);
+      this.byStream[stream.id] = list;
+    }
+    return list;
   }
 
   /** In the order of the streams. */
   lists(): FreeList[] {
-    return this.#lists.filter((list) => list !== undefined);
-  }
-
-  #makeList(stream: Stream): FreeList {
-    const list = new FreeList(this, stream);
-    this.#lists[stream.id] = list;
-    return list;
+    return this.byStream.filter((list) => list !== undefined);
   }
 }
 

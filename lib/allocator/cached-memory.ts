@@ -1,7 +1,7 @@
 // Giving cached memory back to the device: everything (a flush), the oldest (collection), or oversize blocks to make room for a request.
 // Rules: PyTorch's release_cached_blocks, garbage_collect_cached_blocks, release_available_cached_blocks.
 
-import type { Block } from './block.js';
+import { type Block, UNIT } from './block.js';
 import type { BlockPool } from './block-pool.js';
 import type { ExpandableSegments } from './expandable-segments.js';
 import type { FreeList } from './free-list.js';
@@ -78,7 +78,7 @@ export class CachedMemory {
     const limit = this.#heap.config.maxSplitSize;
     if (limit === Number.POSITIVE_INFINITY) return false;
     const wanted = Math.max(size, limit);
-    let single = list.lowerBound(wanted);
+    let single = list.lowerBound(Math.ceil(wanted / UNIT));
     while (single !== null && !isWholeSegment(single)) single = list.successor(single);
     if (single !== null) {
       this.#plain.release(single);

@@ -15,60 +15,40 @@ import {
 import type { Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { AddressTable } from './address-table.js';
-import { ALLOCATED, type Block } from './block.js';
-import { PrivatePool } from './block-pool.js';
+import { ALLOCATED, type Block, UNIT } from './block.js';
+import { type BlockPool, PrivatePool } from './block-pool.js';
 import { CachedMemory } from './cached-memory.js';
-import { type Config, completeConfig, parseConfig, settingsFromEnvironment } from './config.js';
+import { type Config, parseConfig } from './config.js';
 import { DeferredFrees } from './deferred-frees.js';
 import { type BufferOwner, DeviceBuffer } from './device-buffer.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeList } from './free-list.js';
 import { Heap } from './heap.js';
-import { type HistoryOptions, MemoryHistory, RECORD_OOM } from './history.js';
+import { type HistoryOptions, MemoryHistory } from './history.js';
 import { LeakTracker } from './leak-tracker.js';
+import { MemPool } from './mem-pool.js';
 import { memorySummary } from './memory-summary.js';
-import { outOfMemoryError } from './out-of-memory.js';
+import {
+  type AllocateAsyncOptions,
+  type AllocateOptions,
+  type AllocatorOptions,
+  configFrom,
+  environment,
+  policyFrom,
+} from './options.js';
+import { type OutOfMemoryInfo, OutOfMemoryReporter } from './out-of-memory.js';
 import { PlainSegments } from './plain-segments.js';
-import { isPolicyName, type Mends, makePolicy, type Policy, type PolicyName } from './policy.js';
+import type { Policy } from './policy.js';
 import { type PressureHandler, PressureHandlers } from './pressure-handlers.js';
 import { RetryLadder } from './retry-ladder.js';
-import { roundSize, SMALL_SIZE, segmentSize } from './rounding.js';
+import { roundSize, SMALL_SIZE } from './rounding.js';
 import { captureFrames } from './stack.js';
 import { snapshotOf } from './state-snapshot.js';
 import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
 
-export interface AllocatorOptions {
-  readonly device: Device;
-  /** A settings string as PyTorch's, or settings; left out: from the environment (`CUDALLOC_CONF`, `PYTORCH_ALLOC_CONF`, `PYTORCH_CUDA_ALLOC_CONF`). */
-  readonly conf?: string | Partial<Config>;
-  /** Default `default`; `CUDALLOC_POLICY` overrides it. */
-  readonly policy?: PolicyName;
-  /** Switches single differences of the policy from PyTorch. */
-  readonly mends?: Partial<Mends>;
-  /** Warn about buffers that were collected without `free`. Default true. */
-  readonly leakWarnings?: boolean;
-}
-
-export interface AllocateOptions {
-  /** Default: the device's default stream. */
-  readonly stream?: Stream;
-  /** Default: the one of `withMemPool`, else the default pools. */
-  readonly pool?: MemPool;
-}
-
-export interface AllocateAsyncOptions extends AllocateOptions {
-  readonly signal?: AbortSignal;
-}
-
-/** What an observer of an out of memory is told. Bytes. */
-export interface OutOfMemoryInfo {
-  /** What the device was asked for. */
-  readonly allocSize: number;
-  /** Allowed by the memory fraction, else the device's total. */
-  readonly limit: number;
-  readonly deviceFree: number;
-  readonly error: OutOfMemoryError;
-}
+const SMALL_UNITS = SMALL_SIZE / UNIT;
+/** The largest size whose rounding stays within 31 bits. */
+const LARGEST_QUICK = 0x7ffffe00;
 
 /**
  * PyTorch's caching allocator over a device. `malloc` and `free` are the bare level: addresses, no objects. `allocate` is the safe one.
@@ -85,22 +65,27 @@ export class CachingAllocator implements BufferOwner {
   readonly #ladder: RetryLadder;
   readonly #handlers = new PressureHandlers();
   readonly #leaks: LeakTracker;
-  readonly #observers = new Set<(info: OutOfMemoryInfo) => void>();
+  readonly #failures: OutOfMemoryReporter;
   readonly #defaultStream: Stream;
   /** As at the start: `setConf` does not change what the statistics report. */
   readonly #reportedMaxSplitSize: number;
-  #pool: PrivatePool | null = null;
+  /** Where requests are served from: the default pools, or those of `withMemPool`. */
+  #pools: { readonly small: BlockPool; readonly large: BlockPool };
+  /** Sizes up to this need no more than rounding up to a unit. */
+  #quickBytes = 0;
   #poolNumbers = 0;
   #closed = false;
 
   constructor(options: AllocatorOptions) {
     const env = environment();
-    const conf = options.conf ?? settingsFromEnvironment(env)?.text ?? null;
-    const config = typeof conf === 'string' || conf === null ? parseConfig(conf) : completeConfig(conf);
+    const config = configFrom(options, env);
     this.device = options.device;
     this.#defaultStream = options.device.defaultStream;
     const heap = new Heap(config, policyFrom(options, env));
     this.#heap = heap;
+    this.#pools = heap;
+    this.#failures = new OutOfMemoryReporter(heap, this.device);
+    this.#noteConfig();
     this.#reportedMaxSplitSize = Number.isFinite(config.maxSplitSize) ? config.maxSplitSize : -1;
     this.#plain = new PlainSegments(heap, this.device);
     this.#expandable = new ExpandableSegments(heap, this.device);
@@ -128,17 +113,16 @@ export class CachingAllocator implements BufferOwner {
    * @throws OutOfMemoryError, InvalidSizeError, DriverError; the state is then as before
    */
   malloc(bytes: number, stream: Stream = this.#defaultStream): number {
-    if (bytes === 0) return 0;
-    const heap = this.#heap;
-    if (!(bytes > 0 && bytes <= Number.MAX_SAFE_INTEGER) || bytes !== Math.floor(bytes) || this.#closed) this.#refuse(bytes);
-    if (stream !== this.#defaultStream && stream.device !== this.device) refuseStream();
+    const quick = bytes > 0 && bytes <= this.#quickBytes && (bytes | 0) === bytes;
+    const units = quick ? (bytes + UNIT - 1) >> 9 : this.#roundCarefully(bytes);
+    if (units === 0) return 0;
     if (this.#deferred.outstanding > 0) this.#deferred.process();
-    const size = roundSize(bytes, heap.config);
-    const pools = this.#pool ?? heap;
-    const list = (size <= SMALL_SIZE ? pools.small : pools.large).listOf(stream);
-    const found = heap.find(list, size) ?? this.#climb(list, size, bytes);
-    const block = heap.take(found, size, bytes);
-    const { address } = block;
+    const pool = units <= SMALL_UNITS ? this.#pools.small : this.#pools.large;
+    let list = pool.byStream[stream.id];
+    if (list === undefined || list.stream !== stream) list = this.#listOf(pool, stream);
+    const found = this.#heap.find(list, units) ?? this.#climb(list, units, bytes);
+    const block = this.#heap.take(found, units, bytes);
+    const address = block.segment.address + block.start * UNIT;
     this.#live.set(address, block);
     return address;
   }
@@ -149,14 +133,17 @@ export class CachingAllocator implements BufferOwner {
    */
   free(address: number): void {
     if (address === 0) return;
-    const block = this.#live.get(address);
-    if (block === null) return this.#refuseAddress(address);
-    const { streamUses } = block;
-    if (streamUses !== null) this.#deferred.defer(block);
-    this.#live.delete(address);
-    this.#heap.requestFree(block);
-    if (this.#heap.history !== null) this.#heap.recordFree(block, streamUses === null);
-    if (streamUses === null) this.#heap.release(block);
+    const index = this.#live.indexOf(address);
+    if (index === -1) return this.#refuseAddress(address);
+    const block = this.#live.at(index);
+    if (block.streamUses === null) {
+      this.#live.deleteAt(index);
+      this.#heap.free(block);
+    } else {
+      this.#deferred.defer(block);
+      this.#live.deleteAt(index);
+      this.#heap.deferFree(block);
+    }
   }
 
   /** Another stream uses the memory: after `free` it is reused only when that stream's work so far has completed. */
@@ -249,6 +236,7 @@ export class CachingAllocator implements BufferOwner {
     const fraction = config.perProcessMemoryFraction;
     if (fraction !== this.#heap.config.perProcessMemoryFraction && fraction !== null) this.setPerProcessMemoryFraction(fraction);
     this.#heap.config = config;
+    this.#noteConfig();
   }
 
   /** Waits for pending frees, then gives all cached memory back to the device. Synchronising. */
@@ -279,14 +267,14 @@ export class CachingAllocator implements BufferOwner {
 
   /** Runs `fn`; what it allocates comes from the pool. `fn` is synchronous: across an await use `allocate(bytes, { pool })`. */
   withMemPool<T>(pool: MemPool, fn: () => T): T {
-    const outer = this.#pool;
-    this.#pool = MemPool.poolOf(pool, this);
+    const outer = this.#pools;
+    this.#pools = MemPool.poolOf(pool, this);
     try {
       const result = fn();
       if (result instanceof Promise) throw new TypeError('withMemPool takes a synchronous function; use allocate(bytes, { pool })');
       return result;
     } finally {
-      this.#pool = outer;
+      this.#pools = outer;
     }
   }
 
@@ -366,8 +354,7 @@ export class CachingAllocator implements BufferOwner {
 
   /** Calls `observer` at every out of memory, before the error is thrown. Returns the function that ends it. */
   onOutOfMemory(observer: (info: OutOfMemoryInfo) => void): () => void {
-    this.#observers.add(observer);
-    return () => void this.#observers.delete(observer);
+    return this.#failures.observe(observer);
   }
 
   /** Asks `handler` for memory when everything else has failed. Returns the function that ends it. */
@@ -381,6 +368,7 @@ export class CachingAllocator implements BufferOwner {
     const heap = this.#heap;
     this.device.synchronize();
     this.#closed = true;
+    this.#quickBytes = 0;
     this.#deferred.destroy();
     for (const segment of heap.segments) {
       if (segment.range === null) this.device.free(segment.address);
@@ -401,24 +389,13 @@ export class CachingAllocator implements BufferOwner {
     return `CachingAllocator { ${device.backend} device ${device.index}, policy ${this.policy.name}, ${this.#closed ? 'closed' : held} }`;
   }
 
-  #climb(list: FreeList, size: number, requested: number): Block {
-    const heap = this.#heap;
-    const found = this.#ladder.climb(list, size) ?? this.#relieve(list, size);
-    if (found !== null) return found;
-    const memory = this.device.memGetInfo();
-    const error = outOfMemoryError(heap, { list, requested, rounded: size, device: this.device }, memory);
-    if (heap.history !== null) {
-      const frames = heap.history.stacks ? captureFrames() : null;
-      heap.history.record(RECORD_OOM, memory.free, size, list.stream.id, -1, 0, heap.now(), frames);
-    }
-    heap.stats.counters.num_ooms++;
-    this.#observe({
-      allocSize: segmentSize(size, heap.config),
-      limit: Math.min(heap.limit, memory.total),
-      deviceFree: memory.free,
-      error,
-    });
-    throw error;
+  #climb(list: FreeList, units: number, requested: number): Block {
+    const size = units * UNIT;
+    return (
+      this.#ladder.climb(list, size) ??
+      this.#relieve(list, size) ??
+      this.#failures.raise({ list, requested, rounded: size })
+    );
   }
 
   /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
@@ -426,25 +403,25 @@ export class CachingAllocator implements BufferOwner {
     const { counters } = this.#heap.stats;
     return this.#handlers.relieve(size, () => {
       const retries = counters.num_alloc_retries;
-      const block = this.#heap.find(list, size) ?? this.#ladder.climb(list, size);
+      const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
       counters.num_alloc_retries = retries;
       return block;
     });
   }
 
-  #observe(info: OutOfMemoryInfo): void {
-    for (const observer of this.#observers) {
-      try {
-        observer(info);
-      } catch (cause) {
-        // The out of memory is the news; what went wrong while telling it goes along.
-        info.error.cause ??= cause;
-      }
-    }
+  #noteConfig(): void {
+    this.#quickBytes = this.#heap.config.hasRoundup ? 0 : LARGEST_QUICK;
   }
 
-  #refuse(bytes: number): never {
+  #listOf(pool: BlockPool, stream: Stream): FreeList {
+    if (stream.device !== this.device) refuseStream();
+    return pool.listOf(stream);
+  }
+
+  /** Checks and rounds any size; in units. */
+  #roundCarefully(bytes: number): number {
     if (this.#closed) throw new UseAfterFreeError('the allocator is closed');
+    if (bytes >= 0 && Number.isSafeInteger(bytes)) return bytes === 0 ? 0 : roundSize(bytes, this.#heap.config) / UNIT;
     throw new InvalidSizeError(bytes, `a size is a whole number of bytes from 0 to 2^53 - 1, not ${String(bytes)}`);
   }
 
@@ -464,52 +441,6 @@ export class CachingAllocator implements BufferOwner {
   }
 }
 
-/** A pool of its own for what is allocated under it (PyTorch's MemPool). */
-export class MemPool {
-  readonly id: readonly [number, number];
-  readonly #allocator: CachingAllocator;
-  readonly #pool: PrivatePool;
-
-  /** @internal */
-  constructor(allocator: CachingAllocator, pool: PrivatePool) {
-    this.#allocator = allocator;
-    this.#pool = pool;
-    this.id = pool.id;
-  }
-
-  get released(): boolean {
-    return this.#pool.released;
-  }
-
-  /** Gives the pool up: nothing can be allocated from it any more, and `emptyCache` gives its free memory back. Idempotent. */
-  release(): void {
-    this.#pool.released = true;
-  }
-
-  [Symbol.dispose](): void {
-    this.release();
-  }
-
-  /** @internal */
-  static poolOf(pool: MemPool, allocator: CachingAllocator): PrivatePool {
-    if (pool.#allocator !== allocator) throw new WrongThreadError('the pool belongs to another allocator');
-    if (pool.#pool.released) throw new UseAfterFreeError('the pool was released');
-    return pool.#pool;
-  }
-}
-
 function refuseStream(): never {
   throw new WrongThreadError('the stream belongs to another device');
-}
-
-function environment(): Readonly<Record<string, string | undefined>> {
-  return (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env ?? {};
-}
-
-function policyFrom(options: AllocatorOptions, env: Readonly<Record<string, string | undefined>>): Policy {
-  const name = options.policy ?? env.CUDALLOC_POLICY ?? 'default';
-  if (!isPolicyName(name)) {
-    throw new ConfigError(`there is no policy '${name}'; accepted is pytorch or default`, { key: 'policy', value: name });
-  }
-  return makePolicy(name, options.mends);
 }

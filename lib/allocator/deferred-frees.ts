@@ -5,7 +5,6 @@ import type { Device, Event, Stream } from '../device/types.js';
 import { CapturingError } from '../errors.js';
 import type { Block } from './block.js';
 import type { Heap } from './heap.js';
-import { RECORD_FREE_COMPLETED } from './history.js';
 
 interface Awaited {
   readonly event: Event;
@@ -126,8 +125,7 @@ export class DeferredFrees {
     this.#spareEvents.push(event);
     this.outstanding--;
     if (--block.pendingEvents > 0) return;
-    if (this.#heap.history !== null) this.#heap.recordBlock(RECORD_FREE_COMPLETED, block, this.#heap.now());
-    this.#heap.release(block);
+    this.#heap.completeFree(block);
   }
 
   #tidy(queue: Queue): void {

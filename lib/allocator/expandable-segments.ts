@@ -12,7 +12,7 @@ import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_SEGMENT_MAP, RECORD_SEGMENT_UNMAP } from './history.js';
 import { SMALL_BUFFER } from './rounding.js';
-import { Segment } from './segment.js';
+import type { Segment } from './segment.js';
 import { RESERVED_BYTES } from './stats.js';
 
 /** A hole to fill, and from its start how many bytes. */
@@ -76,7 +76,7 @@ export class ExpandableSegments {
     }
     if (middle.size > span.bytes) list.insert(heap.splitBack(middle, span.bytes));
     heap.joinUnmapped(middle);
-    heap.stats.decrease(RESERVED_BYTES, list.pool.kind, span.bytes);
+    heap.stats.decrease(RESERVED_BYTES, list.kind, span.bytes);
     heap.stats.counters.num_device_free++;
     heap.recordSegment(RECORD_SEGMENT_UNMAP, segment, span.offset, span.bytes);
     this.#pages.release(range.pageBytes, span.handles);
@@ -135,20 +135,15 @@ export class ExpandableSegments {
         }
       }
     }
-    const at = { ...heap.nextRange(range.bytes), address: range.address, size: range.bytes };
-    const segment = new Segment(at, list, range);
-    const block = heap.factory.make(segment, list, segment.order, range.bytes);
-    segment.first = block;
-    heap.segments.add(segment);
-    if (list.pool.owner !== null) list.pool.owner.segments++;
     this.reservedAddresses += range.bytes;
-    heap.joinUnmapped(block);
-    return block;
+    const { first } = heap.addSegment({ address: range.address, size: range.bytes }, list, range);
+    heap.joinUnmapped(first);
+    return first;
   }
 
   #pageBytes(list: FreeList): number {
     const { expandableSegmentsPageSize, largeSegmentSize } = this.#heap.config;
-    const bytes = list.pool.kind === SMALL ? SMALL_BUFFER : largeSegmentSize;
+    const bytes = list.kind === SMALL ? SMALL_BUFFER : largeSegmentSize;
     const granularity = this.#device.granularity;
     return Math.ceil((expandableSegmentsPageSize ?? bytes) / granularity) * granularity;
   }
@@ -179,7 +174,7 @@ export class ExpandableSegments {
     list.removeUnmapped(hole);
     if (bytes < hole.size) list.insertUnmapped(heap.splitBack(hole, bytes));
     const joined = heap.joinFree(hole);
-    heap.stats.increase(RESERVED_BYTES, list.pool.kind, bytes);
+    heap.stats.increase(RESERVED_BYTES, list.kind, bytes);
     heap.stats.counters.num_device_alloc++;
     heap.recordSegment(RECORD_SEGMENT_MAP, segment, offset, bytes);
     return joined;
@@ -191,9 +186,7 @@ export class ExpandableSegments {
     range.free();
     this.reservedAddresses -= range.bytes;
     list.removeUnmapped(block);
-    this.#heap.segments.delete(segment);
-    this.#heap.factory.recycle(block);
-    if (list.pool.owner !== null) list.pool.owner.segments--;
+    this.#heap.removeSegment(segment);
   }
 }
 

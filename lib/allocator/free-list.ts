@@ -1,30 +1,33 @@
-// The free blocks of one pool and stream in best-fit order: by size, then by position. Also its unmapped stretches by position.
+// The free blocks of one pool and stream in best-fit order: by size, then by segment and position. Also its unmapped stretches by position.
 // A forest: one treap per size class, and a bitmap that finds the next class with blocks, so that the usual search looks at a few
 // blocks and the worst case stays logarithmic. Treaps: Seidel and Aragon 1996; joined and cut as in zip trees (Tarjan, Levy,
 // Timmel 2019); size classes as floating-point numbers, as in TLSF (Masmano et al. 2004). Must not know the policy.
 
 import type { Stream } from '../device/types.js';
 import type { Block } from './block.js';
-import type { BlockPool } from './block-pool.js';
+import type { BlockPool, PoolKind } from './block-pool.js';
 
 /** Bits of mantissa in a size class: 32 classes from one power of two to the next. */
 const MANTISSA_BITS = 5;
 const SUBCLASSES = 1 << MANTISSA_BITS;
-const UNIT = 512;
 const LAST_CLASS = 28 * SUBCLASSES - 1;
 
-/** Ascending in size. Everything above 2 TiB shares the last class; the treap orders it. */
-function classOf(size: number): number {
-  const units = size / UNIT;
-  if (units < SUBCLASSES) return units | 0;
-  if (units > 0xffffffff) return LAST_CLASS;
+/** Ascending in size. Everything from 1 TiB on shares the last class; the treap orders it. */
+function classOf(units: number): number {
+  if (units < SUBCLASSES) return units;
+  if (units > 0x7fffffff) return LAST_CLASS;
   const exponent = 31 - Math.clz32(units);
   return ((exponent - MANTISSA_BITS + 1) << MANTISSA_BITS) + ((units >>> (exponent - MANTISSA_BITS)) & (SUBCLASSES - 1));
 }
 
 /** Best-fit order. */
 function precedes(a: Block, b: Block): boolean {
-  return a.size < b.size || (a.size === b.size && a.order < b.order);
+  if (a.units !== b.units) return a.units < b.units;
+  return a.segment === b.segment ? a.start < b.start : a.segment.sequence < b.segment.sequence;
+}
+
+function comesAfter(a: Block, b: Block): boolean {
+  return a.segment === b.segment ? a.start > b.start : a.segment.sequence > b.segment.sequence;
 }
 
 function leftmost(root: Block): Block {
@@ -42,6 +45,7 @@ function visit(root: Block | null, into: Block[]): void {
 
 export class FreeList {
   readonly pool: BlockPool;
+  readonly kind: PoolKind;
   readonly stream: Stream;
   /** Unmapped stretches by position; few. */
   readonly unmapped: Block[] = [];
@@ -52,16 +56,17 @@ export class FreeList {
 
   constructor(pool: BlockPool, stream: Stream) {
     this.pool = pool;
+    this.kind = pool.kind;
     this.stream = stream;
   }
 
-  /** The first block in best-fit order of at least `size` bytes. Logarithmic. */
-  lowerBound(size: number): Block | null {
-    const sizeClass = classOf(size);
+  /** The first block in best-fit order of at least so many units. Logarithmic. */
+  lowerBound(units: number): Block | null {
+    const sizeClass = classOf(units);
     let best: Block | null = null;
     let block = this.#roots[sizeClass] as Block | null;
     while (block !== null) {
-      if (block.size >= size) {
+      if (block.units >= units) {
         best = block;
         block = block.left;
       } else {
@@ -73,7 +78,7 @@ export class FreeList {
 
   /** The block after this one in best-fit order. Logarithmic. */
   successor(of: Block): Block | null {
-    const sizeClass = classOf(of.size);
+    const sizeClass = classOf(of.units);
     let best: Block | null = null;
     let block = this.#roots[sizeClass] as Block | null;
     while (block !== null) {
@@ -90,12 +95,11 @@ export class FreeList {
   /** Logarithmic. The block's links are null. */
   insert(block: Block): void {
     block.ageBase = this.pool.searches;
-    const sizeClass = classOf(block.size);
+    const sizeClass = classOf(block.units);
     let cut = this.#roots[sizeClass] as Block | null;
     if (cut === null) {
       this.#roots[sizeClass] = block;
-      this.#words[sizeClass >>> 5] = (this.#words[sizeClass >>> 5] as number) | (1 << (sizeClass & 31));
-      this.#summary |= 1 << (sizeClass >>> 5);
+      this.#mark(sizeClass);
       return;
     }
     let parent: Block | null = null;
@@ -111,7 +115,7 @@ export class FreeList {
 
   /** Logarithmic. The block is in the list. */
   remove(block: Block): void {
-    const sizeClass = classOf(block.size);
+    const sizeClass = classOf(block.units);
     let parent: Block | null = null;
     let left = false;
     for (let at = this.#roots[sizeClass] as Block; at !== block; at = (left ? at.left : at.right) as Block) {
@@ -139,23 +143,27 @@ export class FreeList {
     if (this.#roots[sizeClass] === null) this.#clear(sizeClass);
   }
 
-  /** Gives a listed block another size and position. Constant where it is alone in its size class and stays in it. */
-  resize(block: Block, size: number, order: number): void {
-    const sizeClass = classOf(block.size);
-    if (
-      block.left === null &&
-      block.right === null &&
-      this.#roots[sizeClass] === block &&
-      classOf(size) === sizeClass
-    ) {
-      block.size = size;
-      block.order = order;
+  /** Gives a listed block another size and position. Constant where it is alone in its size class, old and new. */
+  resize(block: Block, units: number, start: number): void {
+    const roots = this.#roots;
+    const from = classOf(block.units);
+    const to = classOf(units);
+    const alone = block.left === null && block.right === null && roots[from] === block;
+    if (alone && (from === to || roots[to] === null)) {
+      if (from !== to) {
+        roots[from] = null;
+        roots[to] = block;
+        this.#clear(from);
+        this.#mark(to);
+      }
+      block.units = units;
+      block.start = start;
       block.ageBase = this.pool.searches;
       return;
     }
     this.remove(block);
-    block.size = size;
-    block.order = order;
+    block.units = units;
+    block.start = start;
     this.insert(block);
   }
 
@@ -167,7 +175,7 @@ export class FreeList {
   }
 
   insertUnmapped(block: Block): void {
-    const at = this.unmapped.findIndex((other) => other.order > block.order);
+    const at = this.unmapped.findIndex((other) => comesAfter(other, block));
     if (at === -1) this.unmapped.push(block);
     else this.unmapped.splice(at, 0, block);
   }
@@ -202,6 +210,11 @@ export class FreeList {
     }
     if (smaller !== null) smaller.right = null;
     if (larger !== null) larger.left = null;
+  }
+
+  #mark(sizeClass: number): void {
+    (this.#words[sizeClass >>> 5] as number) |= 1 << (sizeClass & 31);
+    this.#summary |= 1 << (sizeClass >>> 5);
   }
 
   #clear(sizeClass: number): void {

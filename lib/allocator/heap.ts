@@ -2,8 +2,9 @@
 // and history of all that. Asks nothing of the device; segments come from segments.ts and expandable-segments.ts.
 // Rules: PyTorch's caching allocator (get_free_block, alloc_found_block, free_block).
 
+import type { VirtualRange } from '../pages/virtual-range.js';
 import type { Frame } from '../snapshot/model.js';
-import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNMAPPED } from './block.js';
+import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
 import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
 import type { Config } from './config.js';
 import type { FreeList } from './free-list.js';
@@ -14,26 +15,15 @@ import {
   RECORD_FREE_REQUESTED,
 } from './history.js';
 import type { Policy } from './policy.js';
-import { MIN_BLOCK_SIZE, SMALL_SIZE } from './rounding.js';
-import type { Segment } from './segment.js';
+import { SMALL_SIZE } from './rounding.js';
+import { Segment } from './segment.js';
 import { captureFrames } from './stack.js';
-import {
-  ACTIVE,
-  ACTIVE_BYTES,
-  ALLOCATED_BYTES,
-  ALLOCATION,
-  INACTIVE_SPLIT,
-  INACTIVE_SPLIT_BYTES,
-  OVERSIZE_ALLOCATIONS,
-  REQUESTED_BYTES,
-  RESERVED_BYTES,
-  Stats,
-} from './stats.js';
+import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const US_PER_MS = 1000;
+const SMALL_UNITS = SMALL_SIZE / UNIT;
 
 export class Heap {
-  config: Config;
   readonly policy: Policy;
   readonly stats = new Stats();
   readonly factory = new BlockFactory();
@@ -42,21 +32,48 @@ export class Heap {
   readonly privatePools = new Set<PrivatePool>();
   readonly segments = new Set<Segment>();
   history: MemoryHistory | null = null;
-  /** Bytes that the memory fraction allows; Infinity when none is set. */
-  limit = Number.POSITIVE_INFINITY;
   /** Why expandable segments cannot be had although the settings ask for them; empty otherwise. */
   expandableRefused = '';
-  #ranges = 0;
-  #nextOrder = 0;
+  #config: Config;
+  #limit = Number.POSITIVE_INFINITY;
+  #sequence = 0;
+  #expandableSegments = 0;
+  // What follows from the settings, kept for the hot path; in units where it is a size.
+  /** Best fit alone decides: no split limit, no collection, no expandable segment. */
+  #bestFitOnly = true;
+  #oversize = Number.MAX_SAFE_INTEGER;
+  /** The smallest rest that is cut off a block of the large pool, and the smallest request that is not split there. */
+  #leastRest = 0;
+  #leastUnsplit = 0;
 
   constructor(config: Config, policy: Policy) {
-    this.config = config;
+    this.#config = config;
     this.policy = policy;
+    this.#deriveRules();
+  }
+
+  get config(): Config {
+    return this.#config;
+  }
+
+  set config(config: Config) {
+    this.#config = config;
+    this.#deriveRules();
+  }
+
+  /** Bytes that the memory fraction allows; Infinity when none is set. */
+  get limit(): number {
+    return this.#limit;
+  }
+
+  set limit(bytes: number) {
+    this.#limit = bytes;
+    this.#deriveRules();
   }
 
   /** Collection works only with a threshold and a memory fraction. */
   get collecting(): boolean {
-    return this.config.garbageCollectionThreshold > 0 && this.limit !== Number.POSITIVE_INFINITY;
+    return this.#config.garbageCollectionThreshold > 0 && this.#limit !== Number.POSITIVE_INFINITY;
   }
 
   /** Bytes held from the device. */
@@ -66,33 +83,59 @@ export class Heap {
 
   /** Whether new memory comes from expandable segments. */
   get expandable(): boolean {
-    return this.config.expandableSegments && this.expandableRefused === '';
+    return this.#config.expandableSegments && this.expandableRefused === '';
   }
 
-  /** Number and position for a new range of so many bytes. */
-  nextRange(bytes: number): { sequence: number; order: number } {
-    const at = { sequence: this.#ranges++, order: this.#nextOrder };
-    this.#nextOrder += bytes;
-    return at;
+  #deriveRules(): void {
+    const { maxSplitSize, expandableSegments } = this.#config;
+    const limited = maxSplitSize !== Number.POSITIVE_INFINITY;
+    this.#bestFitOnly = !limited && !this.collecting && this.#expandableSegments === 0;
+    this.#oversize = limited ? Math.ceil(maxSplitSize / UNIT) : Number.MAX_SAFE_INTEGER;
+    this.#leastRest = expandableSegments ? 1 : SMALL_UNITS + 1;
+    this.#leastUnsplit = expandableSegments ? Number.MAX_SAFE_INTEGER : this.#oversize;
   }
 
-  /** The best free block for a rounded size, still in its list; null when none may be taken. Logarithmic. */
-  find(list: FreeList, size: number): Block | null {
+  /** Takes in a range that the device has just given, as one block. */
+  addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
+    const segment = new Segment({ ...at, sequence: this.#sequence++ }, list, range);
+    segment.first = this.factory.make(segment, list, 0, at.size / UNIT);
+    this.segments.add(segment);
+    if (list.pool.owner !== null) list.pool.owner.segments++;
+    if (range !== null) this.#expandableSegments++;
+    this.#deriveRules();
+    return segment;
+  }
+
+  /** Forgets a range that went back to the device: one block, in no list. */
+  removeSegment(segment: Segment): void {
+    this.segments.delete(segment);
+    this.factory.recycle(segment.first);
+    if (segment.list.pool.owner !== null) segment.list.pool.owner.segments--;
+    if (segment.range !== null) this.#expandableSegments--;
+    this.#deriveRules();
+  }
+
+  /** The best free block for a rounded size in units, still in its list; null when none may be taken. Logarithmic. */
+  find(list: FreeList, units: number): Block | null {
+    const block = list.lowerBound(units);
+    return this.#bestFitOnly ? block : this.#findByRules(list, units, block);
+  }
+
+  #findByRules(list: FreeList, units: number, bestFit: Block | null): Block | null {
     if (this.collecting) list.pool.searches++;
-    let block = list.lowerBound(size);
-    if (block === null) return null;
-    if (block.segment.range !== null) {
-      block = this.config.expandableSegments ? this.#bestExpandable(list, block) : firstPlain(list, block);
-      if (block === null) return null;
+    let block = bestFit;
+    if (block !== null && block.segment.range !== null) {
+      block = this.#config.expandableSegments ? this.#bestExpandable(list, block) : firstPlain(list, block);
     }
-    const limit = this.config.maxSplitSize;
-    if (size < limit) return block.size >= limit && !this.#mendsOversize(block) ? null : block;
-    return block.size >= size + this.config.maxNonSplitRounding && !this.#mendsOversize(block) ? null : block;
+    return block !== null && this.#fits(block, units) ? block : null;
   }
 
-  /** With the policy's leave, the limits on oversize blocks do not hold inside expandable segments, which are split anyway. */
-  #mendsOversize(block: Block): boolean {
-    return this.policy.oversizeIgnoresExpandable && block.segment.range !== null;
+  /** The rules on oversize blocks: kept for oversize requests, and not too large for those. */
+  #fits(block: Block, units: number): boolean {
+    // With the policy's leave they do not hold inside expandable segments, which are split anyway.
+    if (this.policy.oversizeIgnoresExpandable && block.segment.range !== null) return true;
+    if (units < this.#oversize) return block.units < this.#oversize;
+    return block.size < units * UNIT + this.#config.maxNonSplitRounding;
   }
 
   /** A free block counts with the unmapped tail it can grow into; step on while the next one is smaller in that measure. */
@@ -107,38 +150,24 @@ export class Heap {
   }
 
   /** Takes a free block out of its list for a request, cutting off what is too much. The block in use is returned. */
-  take(block: Block, size: number, requested: number): Block {
-    const list = block.list;
-    const pool = list.pool.kind;
+  take(block: Block, units: number, requested: number): Block {
+    const { list } = block;
+    const { kind } = list;
+    const rest = block.units - units;
     const plain = block.segment.range === null;
-    const stats = this.stats;
+    const split = block.prev !== null || block.next !== null;
     let taken = block;
-    if (this.#shouldSplit(block, size)) {
-      taken = this.#splitFront(block, size);
-      if (plain) {
-        if (taken.prev !== null || block.next !== null) {
-          stats.decrease(INACTIVE_SPLIT_BYTES, pool, size);
-        } else {
-          stats.increase(INACTIVE_SPLIT_BYTES, pool, block.size);
-          stats.increase(INACTIVE_SPLIT, pool, 1);
-        }
-      }
+    if (kind === SMALL ? rest > 0 : rest >= this.#leastRest && units < this.#leastUnsplit) {
+      taken = this.#splitFront(block, units);
+      if (plain) this.stats.noteInactiveSplit(kind, split ? 0 : 1, split ? -units * UNIT : rest * UNIT);
     } else {
       list.remove(block);
-      if (plain && block.isSplit) {
-        stats.decrease(INACTIVE_SPLIT_BYTES, pool, block.size);
-        stats.decrease(INACTIVE_SPLIT, pool, 1);
-      }
+      if (plain && split) this.stats.noteInactiveSplit(kind, -1, -block.units * UNIT);
     }
     taken.state = ALLOCATED;
     taken.requested = requested;
-    const bytes = taken.size;
-    stats.increase(ALLOCATION, pool, 1);
-    stats.increase(ALLOCATED_BYTES, pool, bytes);
-    stats.increase(REQUESTED_BYTES, pool, requested);
-    stats.increase(ACTIVE, pool, 1);
-    stats.increase(ACTIVE_BYTES, pool, bytes);
-    if (bytes >= this.config.maxSplitSize) stats.increase(OVERSIZE_ALLOCATIONS, pool, 1);
+    this.stats.noteAllocated(kind, taken.units * UNIT, requested);
+    if (taken.units >= this.#oversize) this.stats.increase(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) {
       taken.frames = this.history.stacks ? captureFrames() : null;
       this.recordBlock(RECORD_ALLOC, taken, this.now());
@@ -146,88 +175,89 @@ export class Heap {
     return taken;
   }
 
-  /** Cuts the first `size` bytes off a listed free block; the rest keeps its identity and stays listed. */
-  #splitFront(rest: Block, size: number): Block {
-    const front = this.factory.make(rest.segment, rest.list, rest.order, size);
-    const prev = rest.prev;
+  /** Cuts the first units off a listed free block; the rest keeps its identity and stays listed. */
+  #splitFront(rest: Block, units: number): Block {
+    const { prev, segment, list, start } = rest;
+    const front = this.factory.make(segment, list, start, units);
     front.prev = prev;
     front.next = rest;
-    if (prev === null) rest.segment.first = front;
+    if (prev === null) segment.first = front;
     else prev.next = front;
     rest.prev = front;
-    rest.list.resize(rest, rest.size - size, rest.order + size);
+    list.resize(rest, rest.units - units, start + units);
     return front;
   }
 
-  #shouldSplit(block: Block, size: number): boolean {
-    const rest = block.size - size;
-    if (block.list.pool.kind === SMALL || this.config.expandableSegments) return rest >= MIN_BLOCK_SIZE;
-    return size < this.config.maxSplitSize && rest > SMALL_SIZE;
+  /** The caller is done with a block, and so is everybody: it returns to its free list. Logarithmic. */
+  free(block: Block): void {
+    const { kind } = block.list;
+    this.stats.noteFreed(kind, block.units * UNIT, block.requested);
+    if (block.units >= this.#oversize) this.stats.decrease(OVERSIZE_ALLOCATIONS, kind, 1);
+    if (this.history !== null) this.#recordFree(block, true);
+    this.#release(block);
   }
 
-  /** The caller is done with a block; it leaves the allocated ones. `release` or a wait for events follows. */
-  requestFree(block: Block): void {
-    const pool = block.list.pool.kind;
-    this.stats.decrease(ALLOCATION, pool, 1);
-    this.stats.decrease(ALLOCATED_BYTES, pool, block.size);
-    if (block.size >= this.config.maxSplitSize) this.stats.decrease(OVERSIZE_ALLOCATIONS, pool, 1);
+  /** The caller is done with a block, but other streams are not. `completeFree` follows. */
+  deferFree(block: Block): void {
+    const { kind } = block.list;
+    this.stats.noteDeferred(kind, block.size);
+    if (block.units >= this.#oversize) this.stats.decrease(OVERSIZE_ALLOCATIONS, kind, 1);
+    if (this.history !== null) this.#recordFree(block, false);
     block.state = PENDING;
   }
 
-  /** Gives a block back to its free list, joined with its free neighbours. Logarithmic. */
-  release(block: Block): void {
-    const list = block.list;
-    const pool = list.pool.kind;
-    const stats = this.stats;
-    const size = block.size;
+  /** The other streams are done too. Logarithmic. */
+  completeFree(block: Block): void {
+    this.stats.noteDeferredDone(block.list.kind, block.size, block.requested);
+    if (this.history !== null) this.recordBlock(RECORD_FREE_COMPLETED, block, this.now());
+    this.#release(block);
+  }
+
+  /** Joins a block with its free neighbours; the inactive split statistics see the sum of what that changes, not its steps. */
+  #release(block: Block): void {
+    if (block.segment.range !== null) {
+      this.joinFree(block);
+      return;
+    }
     const { prev, next } = block;
-    const plain = block.segment.range === null;
-    stats.decrease(ACTIVE, pool, 1);
-    stats.decrease(ACTIVE_BYTES, pool, size);
-    stats.decrease(REQUESTED_BYTES, pool, block.requested);
-    let netCount = 0;
-    let netBytes = 0;
+    const { kind } = block.list;
+    let net = 0;
+    let netUnits = 0;
     if (prev !== null && prev.state === FREE) {
-      netCount--;
-      netBytes -= prev.size;
+      net--;
+      netUnits -= prev.units;
     }
     if (next !== null && next.state === FREE) {
-      netCount--;
-      netBytes -= next.size;
+      net--;
+      netUnits -= next.units;
     }
     const joined = this.joinFree(block);
-    if (plain) {
-      if (joined.isSplit) {
-        netCount++;
-        netBytes += joined.size;
-      }
-      stats.update(INACTIVE_SPLIT, pool, netCount);
-      stats.update(INACTIVE_SPLIT_BYTES, pool, netBytes);
+    if (joined.prev !== null || joined.next !== null) {
+      net++;
+      netUnits += joined.units;
     }
+    this.stats.noteInactiveSplit(kind, net, netUnits * UNIT);
   }
 
   /** Lists a block that is in no list as free, as one block with its free neighbours; returns that. A neighbour in place is resized. */
   joinFree(block: Block): Block {
-    const list = block.list;
-    const { prev, next } = block;
+    const { list, prev, next, units, start } = block;
     block.state = FREE;
     block.frames = null;
     if (prev !== null && prev.state === FREE) {
-      let size = prev.size + block.size;
+      let joined = prev.units + units;
       this.#unchain(block);
       if (next !== null && next.state === FREE) {
-        size += next.size;
+        joined += next.units;
         list.remove(next);
         this.#unchain(next);
       }
-      list.resize(prev, size, prev.order);
+      list.resize(prev, joined, prev.start);
       return prev;
     }
     if (next !== null && next.state === FREE) {
-      const size = next.size + block.size;
-      const order = block.order;
       this.#unchain(block);
-      list.resize(next, size, order);
+      list.resize(next, next.units + units, start);
       return next;
     }
     list.insert(block);
@@ -250,33 +280,33 @@ export class Heap {
     block.state = UNMAPPED;
     if (prev !== null && prev.state === UNMAPPED) {
       list.removeUnmapped(prev);
-      block.order = prev.order;
-      block.size += prev.size;
+      block.start = prev.start;
+      block.units += prev.units;
       this.#unchain(prev);
     }
     if (next !== null && next.state === UNMAPPED) {
       list.removeUnmapped(next);
-      block.size += next.size;
+      block.units += next.units;
       this.#unchain(next);
     }
     list.insertUnmapped(block);
   }
 
-  /** Cuts off the end of a block that is in no list, from `size` on, as a block of its own, listed nowhere. */
+  /** Cuts off the end of a block that is in no list, from byte `size` on, as a block of its own, listed nowhere. */
   splitBack(block: Block, size: number): Block {
-    const back = this.factory.make(block.segment, block.list, block.order + size, block.size - size);
+    const units = size / UNIT;
+    const back = this.factory.make(block.segment, block.list, block.start + units, block.units - units);
     back.prev = block;
     back.next = block.next;
     if (block.next !== null) block.next.prev = back;
     block.next = back;
-    block.size = size;
+    block.units = units;
     back.state = block.state;
     return back;
   }
 
   recordBlock(action: number, block: Block, timeUs: number): void {
-    const { segment, order } = block;
-    const offset = order - segment.order;
+    const { segment, offset } = block;
     this.history?.record(
       action,
       segment.address + offset,
@@ -289,11 +319,10 @@ export class Heap {
     );
   }
 
-  /** A free that completes at once: both its entries, with one time and one stack. */
-  recordFree(block: Block, completed: boolean): void {
-    if (this.history === null) return;
+  /** A free that completes at once has both its entries, with one time and one stack. */
+  #recordFree(block: Block, completed: boolean): void {
     const now = this.now();
-    if (this.history.stacks) block.frames = captureFrames();
+    if (this.history?.stacks === true) block.frames = captureFrames();
     this.recordBlock(RECORD_FREE_REQUESTED, block, now);
     if (completed) this.recordBlock(RECORD_FREE_COMPLETED, block, now);
   }
@@ -314,7 +343,7 @@ export class Heap {
 
 function expandableSize(block: Block): number {
   const next = block.next;
-  return next !== null && next.state === UNMAPPED ? block.size + next.size : block.size;
+  return next !== null && next.state === UNMAPPED ? block.units + next.units : block.units;
 }
 
 /** From a block on, the first that is not expandable, whose segments are not used while they are switched off. */

@@ -1,25 +1,82 @@
-// The out-of-memory error: collects the figures of a heap at the moment of a failure and words them. Changes nothing.
+// The out of memory: collects the figures of a heap at the moment of a failure, words them, tells the observers, throws.
 
-import type { MemoryInfo } from '../device/types.js';
+import type { Device, MemoryInfo } from '../device/types.js';
 import { OutOfMemoryError, type PoolFigures } from '../errors.js';
 import { formatSize } from '../units.js';
 import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
+import { RECORD_OOM } from './history.js';
 import { segmentSize } from './rounding.js';
 import { ACTIVE_BYTES, ALLOCATED_BYTES, INACTIVE_SPLIT_BYTES } from './stats.js';
+import { captureFrames } from './stack.js';
 import { judge } from './verdict.js';
+
+/** What an observer of an out of memory is told. Bytes. */
+export interface OutOfMemoryInfo {
+  /** What the device was asked for. */
+  readonly allocSize: number;
+  /** Allowed by the memory fraction, else the device's total. */
+  readonly limit: number;
+  readonly deviceFree: number;
+  readonly error: OutOfMemoryError;
+}
 
 export interface FailedRequest {
   readonly list: FreeList;
   readonly requested: number;
   readonly rounded: number;
-  readonly device: { readonly index: number; readonly backend: string };
 }
 
-/** Builds the error. Linear in blocks; never throws. */
-export function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo): OutOfMemoryError {
+export class OutOfMemoryReporter {
+  readonly #heap: Heap;
+  readonly #device: Device;
+  readonly #observers = new Set<(info: OutOfMemoryInfo) => void>();
+
+  constructor(heap: Heap, device: Device) {
+    this.#heap = heap;
+    this.#device = device;
+  }
+
+  observe(observer: (info: OutOfMemoryInfo) => void): () => void {
+    this.#observers.add(observer);
+    return () => void this.#observers.delete(observer);
+  }
+
+  /** Counts, records and tells the failure. Linear in blocks. */
+  raise(request: FailedRequest): never {
+    const heap = this.#heap;
+    const { list, rounded } = request;
+    const memory = this.#device.memGetInfo();
+    const error = outOfMemoryError(heap, request, memory, this.#device);
+    if (heap.history !== null) {
+      const frames = heap.history.stacks ? captureFrames() : null;
+      heap.history.record(RECORD_OOM, memory.free, rounded, list.stream.id, -1, 0, heap.now(), frames);
+    }
+    heap.stats.counters.num_ooms++;
+    this.#tell({
+      allocSize: error.details.segmentSize,
+      limit: error.details.limit,
+      deviceFree: memory.free,
+      error,
+    });
+    throw error;
+  }
+
+  #tell(info: OutOfMemoryInfo): void {
+    for (const observer of this.#observers) {
+      try {
+        observer(info);
+      } catch (cause) {
+        // The out of memory is the news; what went wrong while telling it goes along.
+        info.error.cause ??= cause;
+      }
+    }
+  }
+}
+
+function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo, device: Device): OutOfMemoryError {
   const { list, requested, rounded } = request;
   const pools = poolFigures(heap);
   const own = pools.get(list);
@@ -52,7 +109,7 @@ export function outOfMemoryError(heap: Heap, request: FailedRequest, memory: Mem
   });
   const figures = [wanted, memory.total, memory.free, allocated, reserved - allocated].map(formatSize);
   const details = {
-    device: request.device.index,
+    device: device.index,
     requested,
     rounded,
     segmentSize: wanted,
@@ -68,21 +125,17 @@ export function outOfMemoryError(heap: Heap, request: FailedRequest, memory: Mem
     verdict,
     figures,
   };
-  return new OutOfMemoryError(wording(figures, details, request), details);
+  return new OutOfMemoryError(wording(figures, details, device), details);
 }
 
-function wording(
-  figures: readonly string[],
-  details: OutOfMemoryError['details'],
-  request: FailedRequest,
-): string {
+function wording(figures: readonly string[], details: OutOfMemoryError['details'], device: Device): string {
   const [wanted, total, free, allocated, unallocated] = figures;
   const fraction =
     details.limit < details.total ? ` The memory fraction allows ${formatSize(details.limit)}.` : '';
-  const device = `${request.device.backend === 'cuda' ? 'GPU' : `${request.device.backend} device`} ${details.device}`;
+  const name = device.backend === 'cuda' ? `GPU ${device.index}` : `The ${device.backend} device ${device.index}`;
   return (
     `CUDA out of memory: ${wanted} could not be had for a request of ${formatSize(details.requested)}. ` +
-    `${device} has ${total} in total, ${free} of it free.${fraction} ` +
+    `${name} has ${total} in total, ${free} of it free.${fraction} ` +
     `This allocator holds ${allocated} in use and ${unallocated} reserved but unallocated. ${details.verdict.sentence}`
   );
 }

@@ -6,7 +6,6 @@ import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_SEGMENT_ALLOC, RECORD_SEGMENT_FREE } from './history.js';
-import { Segment } from './segment.js';
 import { OVERSIZE_SEGMENTS, RESERVED_BYTES, SEGMENT } from './stats.js';
 
 export class PlainSegments {
@@ -28,11 +27,8 @@ export class PlainSegments {
       if (error instanceof DeviceOutOfMemoryError) return null;
       throw error;
     }
-    const segment = new Segment({ ...heap.nextRange(bytes), address, size: bytes }, list, null);
-    segment.first = heap.factory.make(segment, list, segment.order, bytes);
-    heap.segments.add(segment);
-    if (list.pool.owner !== null) list.pool.owner.segments++;
-    const pool = list.pool.kind;
+    const segment = heap.addSegment({ address, size: bytes }, list, null);
+    const pool = list.kind;
     heap.stats.increase(SEGMENT, pool, 1);
     heap.stats.increase(RESERVED_BYTES, pool, bytes);
     if (bytes >= heap.config.maxSplitSize) heap.stats.increase(OVERSIZE_SEGMENTS, pool, 1);
@@ -49,10 +45,8 @@ export class PlainSegments {
     this.#device.free(segment.address);
     heap.recordSegment(RECORD_SEGMENT_FREE, segment, 0, segment.size);
     list.remove(block);
-    heap.segments.delete(segment);
-    heap.factory.recycle(block);
-    if (list.pool.owner !== null) list.pool.owner.segments--;
-    const pool = list.pool.kind;
+    heap.removeSegment(segment);
+    const pool = list.kind;
     heap.stats.decrease(SEGMENT, pool, 1);
     heap.stats.decrease(RESERVED_BYTES, pool, segment.size);
     if (segment.size >= heap.config.maxSplitSize) heap.stats.decrease(OVERSIZE_SEGMENTS, pool, 1);

@@ -1,7 +1,7 @@
 // What is tried, in order, when the pool has no block for a request. Rules: PyTorch's malloc after get_free_block has failed; the steps that
 // are not PyTorch's are marked.
 
-import type { Block } from './block.js';
+import { type Block, UNIT } from './block.js';
 import type { CachedMemory } from './cached-memory.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { ExpandableSegments } from './expandable-segments.js';
@@ -45,7 +45,7 @@ export class RetryLadder {
     this.#deferred.synchronize();
     // Not PyTorch's: what has just become free may be all that is needed.
     if (waited && heap.policy.searchAfterEvents) {
-      const block = heap.find(list, size);
+      const block = heap.find(list, size / UNIT);
       if (block !== null) return block;
     }
     this.#cached.flush();

@@ -45,6 +45,8 @@ export function roundSize(size: number, config: Config): number {
       return Math.ceil(size / step) * step;
     }
   }
+  // The usual case in integers.
+  if (size <= 0x7ffffe00) return (size + MIN_BLOCK_SIZE - 1) & -MIN_BLOCK_SIZE;
   return Math.ceil(size / MIN_BLOCK_SIZE) * MIN_BLOCK_SIZE;
 }
 

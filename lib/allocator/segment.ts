@@ -6,32 +6,26 @@ import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 
 export class Segment {
-  /** Creation number. */
+  /** Creation number. Of blocks of equal size the one in the older segment comes first, whatever the driver's addresses. */
   readonly sequence: number;
-  /** Where its blocks stand among all blocks: segments follow each other in the order of their creation, whatever the driver's addresses. */
-  readonly order: number;
   readonly address: number;
   /** Bytes of addresses. */
   readonly size: number;
   /** Present on expandable segments. */
   readonly range: VirtualRange | null;
   readonly list: FreeList;
-  /** address - order. */
-  readonly delta: number;
   /** Start of the chain; set right after construction. */
   first!: Block;
 
   constructor(
-    at: { sequence: number; order: number; address: number; size: number },
+    at: { sequence: number; address: number; size: number },
     list: FreeList,
     range: VirtualRange | null,
   ) {
     this.sequence = at.sequence;
-    this.order = at.order;
     this.address = at.address;
     this.size = at.size;
     this.list = list;
     this.range = range;
-    this.delta = at.address - at.order;
   }
 }

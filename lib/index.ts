@@ -1,0 +1,43 @@
+// The public API, nothing but exports. What is not named here may change without notice.
+
+export { CachingAllocator } from './allocator/caching-allocator.js';
+export { type Config, type ParseOptions, parseConfig } from './allocator/config.js';
+export type { CopyRange, DeviceBuffer } from './allocator/device-buffer.js';
+export type { HistoryOptions, MemoryHistory } from './allocator/history.js';
+export type { MemPool } from './allocator/mem-pool.js';
+export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './allocator/options.js';
+export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
+export type { Mends, Policy, PolicyName } from './allocator/policy.js';
+export type { PressureHandler } from './allocator/pressure-handlers.js';
+export { type ReplayOptions, type ReplayResult, replay } from './analysis/replay.js';
+export type { ReplayReport } from './analysis/replay-format.js';
+export { openDevice } from './device/open.js';
+export type {
+  Backend,
+  Device,
+  DeviceFeatures,
+  DriverCallCounts,
+  Event,
+  Feature,
+  KernelArgument,
+  KernelFunction,
+  KernelModule,
+  LaunchOptions,
+  MemoryInfo,
+  MockControls,
+  OpenDeviceOptions,
+  Stream,
+} from './device/types.js';
+export * from './errors.js';
+export { readTrace, writeTrace } from './snapshot/files.js';
+export type {
+  Action,
+  BlockState,
+  Frame,
+  Snapshot,
+  SnapshotBlock,
+  SnapshotSegment,
+  TraceEntry,
+} from './snapshot/model.js';
+export { formatTrace, parseTrace, type Trace, TraceOp } from './snapshot/trace.js';
+export { formatSize, parseSize } from './units.js';
