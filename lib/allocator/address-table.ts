@@ -39,7 +39,8 @@ export class AddressTable {
 
   /** The address is not in the table and not 0. */
   set(address: number, block: Block): void {
-    if (this.#size * 2 >= this.#mask) this.#grow();
+    // At most two thirds full.
+    if (this.#size * 3 >= this.#mask * 2) this.#grow();
     this.#put(address, block);
     this.#size++;
   }

@@ -27,8 +27,6 @@ export class Block {
   /** Units from the start of the segment. */
   start = 0;
   segment: Segment;
-  /** The list it lies in, or will return to. */
-  list: FreeList;
   state = FREE;
   prev: Block | null = null;
   next: Block | null = null;
@@ -42,10 +40,14 @@ export class Block {
   pendingEvents = 0;
   frames: readonly Frame[] | null = null;
 
-  constructor(segment: Segment, list: FreeList, priority: number) {
+  constructor(segment: Segment, priority: number) {
     this.segment = segment;
-    this.list = list;
     this.priority = priority;
+  }
+
+  /** The list it lies in, or will return to. */
+  get list(): FreeList {
+    return this.segment.list;
   }
 
   /** Bytes. */
@@ -73,15 +75,14 @@ export class BlockFactory {
   #spare: Block | null = null;
   #random = 0x2545f491;
 
-  make(segment: Segment, list: FreeList, start: number, units: number): Block {
+  make(segment: Segment, start: number, units: number): Block {
     let block = this.#spare;
     if (block === null) {
-      block = new Block(segment, list, this.#nextRandom());
+      block = new Block(segment, this.#nextRandom());
     } else {
       this.#spare = block.next;
       block.next = null;
       block.segment = segment;
-      block.list = list;
       block.state = FREE;
     }
     block.start = start;

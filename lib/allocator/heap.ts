@@ -6,6 +6,7 @@ import type { VirtualRange } from '../pages/virtual-range.js';
 import type { Frame } from '../snapshot/model.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
 import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
+import { Clock } from './clock.js';
 import type { Config } from './config.js';
 import type { FreeList } from './free-list.js';
 import {
@@ -20,7 +21,6 @@ import { Segment } from './segment.js';
 import { captureFrames } from './stack.js';
 import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
-const US_PER_MS = 1000;
 const SMALL_UNITS = SMALL_SIZE / UNIT;
 
 export class Heap {
@@ -32,6 +32,7 @@ export class Heap {
   readonly privatePools = new Set<PrivatePool>();
   readonly segments = new Set<Segment>();
   history: MemoryHistory | null = null;
+  readonly clock = new Clock();
   /** Why expandable segments cannot be had although the settings ask for them; empty otherwise. */
   expandableRefused = '';
   #config: Config;
@@ -98,7 +99,7 @@ export class Heap {
   /** Takes in a range that the device has just given, as one block. */
   addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
     const segment = new Segment({ ...at, sequence: this.#sequence++ }, list, range);
-    segment.first = this.factory.make(segment, list, 0, at.size / UNIT);
+    segment.first = this.factory.make(segment, 0, at.size / UNIT);
     this.segments.add(segment);
     if (list.pool.owner !== null) list.pool.owner.segments++;
     if (range !== null) this.#expandableSegments++;
@@ -170,21 +171,21 @@ export class Heap {
     if (taken.units >= this.#oversize) this.stats.increase(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) {
       taken.frames = this.history.stacks ? captureFrames() : null;
-      this.recordBlock(RECORD_ALLOC, taken, this.now());
+      this.recordBlock(RECORD_ALLOC, taken, this.clock.recent());
     }
     return taken;
   }
 
   /** Cuts the first units off a listed free block; the rest keeps its identity and stays listed. */
   #splitFront(rest: Block, units: number): Block {
-    const { prev, segment, list, start } = rest;
-    const front = this.factory.make(segment, list, start, units);
+    const { prev, segment, start } = rest;
+    const front = this.factory.make(segment, start, units);
     front.prev = prev;
     front.next = rest;
     if (prev === null) segment.first = front;
     else prev.next = front;
     rest.prev = front;
-    list.resize(rest, rest.units - units, start + units);
+    segment.list.resize(rest, rest.units - units, start + units);
     return front;
   }
 
@@ -209,7 +210,7 @@ export class Heap {
   /** The other streams are done too. Logarithmic. */
   completeFree(block: Block): void {
     this.stats.noteDeferredDone(block.list.kind, block.size, block.requested);
-    if (this.history !== null) this.recordBlock(RECORD_FREE_COMPLETED, block, this.now());
+    if (this.history !== null) this.recordBlock(RECORD_FREE_COMPLETED, block, this.clock.now());
     this.#release(block);
   }
 
@@ -295,7 +296,7 @@ export class Heap {
   /** Cuts off the end of a block that is in no list, from byte `size` on, as a block of its own, listed nowhere. */
   splitBack(block: Block, size: number): Block {
     const units = size / UNIT;
-    const back = this.factory.make(block.segment, block.list, block.start + units, block.units - units);
+    const back = this.factory.make(block.segment, block.start + units, block.units - units);
     back.prev = block;
     back.next = block.next;
     if (block.next !== null) block.next.prev = back;
@@ -321,7 +322,7 @@ export class Heap {
 
   /** A free that completes at once has both its entries, with one time and one stack. */
   #recordFree(block: Block, completed: boolean): void {
-    const now = this.now();
+    const now = this.clock.recent();
     if (this.history?.stacks === true) block.frames = captureFrames();
     this.recordBlock(RECORD_FREE_REQUESTED, block, now);
     if (completed) this.recordBlock(RECORD_FREE_COMPLETED, block, now);
@@ -333,12 +334,9 @@ export class Heap {
     const frames: readonly Frame[] | null = this.history.stacks ? captureFrames() : null;
     const stream = segment.list.stream.id;
     const address = segment.address + offset;
-    this.history.record(action, address, bytes, stream, segment.sequence, offset, this.now(), frames);
+    this.history.record(action, address, bytes, stream, segment.sequence, offset, this.clock.now(), frames);
   }
 
-  now(): number {
-    return (performance.timeOrigin + performance.now()) * US_PER_MS;
-  }
 }
 
 function expandableSize(block: Block): number {

@@ -52,7 +52,7 @@ export class OutOfMemoryReporter {
     const error = outOfMemoryError(heap, request, memory, this.#device);
     if (heap.history !== null) {
       const frames = heap.history.stacks ? captureFrames() : null;
-      heap.history.record(RECORD_OOM, memory.free, rounded, list.stream.id, -1, 0, heap.now(), frames);
+      heap.history.record(RECORD_OOM, memory.free, rounded, list.stream.id, -1, 0, heap.clock.now(), frames);
     }
     heap.stats.counters.num_ooms++;
     this.#tell({

@@ -1,0 +1,72 @@
+// The demo's outcome for people, in one screen. Pure text.
+
+import type { Device } from '../../device/types.js';
+import { formatSize } from '../../units.js';
+import type { DemoPlan, DemoRun } from '../demo-workload.js';
+import { indent, style, table, wrap } from './style.js';
+
+export interface DemoCheck {
+  readonly name: string;
+  readonly passed: boolean;
+}
+
+export interface DemoOutcome {
+  readonly device: Device;
+  readonly plan: DemoPlan;
+  readonly fixed: DemoRun;
+  readonly expandable: DemoRun;
+  readonly checks: readonly DemoCheck[];
+}
+
+export function renderDemo({ device, plan, fixed, expandable, checks }: DemoOutcome): string {
+  const where =
+    device.backend === 'mock' ? "the CPU mock (no GPU needed: real bytes in this machine's memory)" : device.name;
+  return [
+    `${style.bold('cudalloc demo')}: ${formatSize(plan.capacity)} on ${where}`,
+    workload(plan),
+    `${style.bold('1. Fixed segments')} (the default settings)\n${indent(outcome(plan, fixed))}`,
+    `${style.bold('2. Expandable segments')} (${expandable.conf})\n${indent(outcome(plan, expandable))}`,
+    `${style.bold('Memory summary')} with that block in use (rows of zeros left out)\n${indent(withoutZeros(expandable.summary))}`,
+    comparison(plan, fixed, expandable),
+    checks.map(({ name, passed }) => `${passed ? style.green('ok    ') : style.red('FAILED')} ${name}`).join('\n'),
+  ].join('\n\n');
+}
+
+function workload(plan: DemoPlan): string {
+  return wrap(
+    `${plan.batches} batches of ${formatSize(plan.longBatch)} fill the device and are freed; then ${plan.batches} shorter ones of ` +
+      `${formatSize(plan.shortBatch)}, of each a result of ${formatSize(plan.result)} is kept. ` +
+      `At last one request of ${formatSize(plan.request)}, with ${formatSize(plan.batches * plan.result)} in use.`,
+  );
+}
+
+function outcome(plan: DemoPlan, run: DemoRun): string {
+  const free = formatSize(run.reservedBefore - run.allocatedBefore);
+  const state = `${formatSize(run.reservedBefore)} reserved, ${free} of it free, in ${run.pieces} pieces of at most ${formatSize(run.largestPiece)}.`;
+  if (run.error === null)
+    return `${state}\n${style.green(`${formatSize(plan.request)} allocated, written, read back.`)}`;
+  return `${state}\n${style.red(wrap(run.error.message, 96))}`;
+}
+
+function comparison(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): string {
+  const row = (name: string, cell: (run: DemoRun) => string) => [name, cell(fixed), cell(expandable)];
+  return table(
+    ['', 'fixed', 'expandable'],
+    [
+      row(`request of ${formatSize(plan.request)}`, ({ error }) =>
+        error === null ? style.green('served') : style.red('out of memory'),
+      ),
+      row('peak reserved', ({ reservedPeak }) => formatSize(reservedPeak)),
+      row('compared, byte for byte', ({ bytesCompared }) => formatSize(bytesCompared)),
+      row('wrong bytes', ({ bytesWrong }) => String(bytesWrong)),
+      row('time', ({ elapsedMs }) => `${(elapsedMs / 1000).toFixed(1)} s`),
+    ],
+    ['left', 'right', 'right'],
+  );
+}
+
+function withoutZeros(summary: string): string {
+  const rows = summary.split('\n').filter((line) => !/^.*?(\s+0( bytes)?){4}$/.test(line));
+  const isRule = (line: string | undefined) => line !== undefined && /^(-+|=+)$/.test(line);
+  return rows.filter((line, i) => !(isRule(line) && isRule(rows[i + 1]))).join('\n');
+}
