@@ -40,7 +40,7 @@ export interface Stream {
   waitEvent(event: Event): void;
   /** True while the stream is being captured into a graph. */
   isCapturing(): boolean;
-  /** Destroys the stream (a wrapped one is only forgotten). Idempotent. */
+  /** Destroys the stream (a wrapped one is only forgotten, the default one stays). Idempotent. */
   destroy(): void;
 }
 
@@ -152,6 +152,7 @@ export interface Device {
   /** Gives physical pages back, in order. Entries are set to -1 as they go, so after an error the rest can be tried again. */
   memRelease(handles: Int32Array): void;
 
+  /** @param options.nonBlocking not ordered with the default stream; true when left out. */
   createStream(options?: { readonly nonBlocking?: boolean; readonly priority?: number }): Stream;
   /** A stream made by another library in this process. The caller keeps owning it. */
   wrapStream(handle: number | bigint): Stream;

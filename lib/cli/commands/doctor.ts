@@ -1,13 +1,12 @@
 // `cudalloc doctor`: prints what is there, what is missing and what works, with the reason. Finds nothing out itself.
 
-import Table from 'cli-table3';
 import type { Command } from 'commander';
-import pc from 'picocolors';
 import type { DeviceProperties } from '../../../binding.js';
 import { type Diagnosis, diagnose, type Probe } from '../../device/diagnosis.js';
 import { buildCommand } from '../../device/native-addon.js';
 import { whyNoDevice } from '../../device/open.js';
 import { formatSize } from '../../units.js';
+import { style, table } from '../render/style.js';
 
 export function register(program: Command): void {
   program
@@ -71,7 +70,7 @@ function facts({ node, platform, libc, addon, driver }: Diagnosis): string[][] {
   const rows = [
     ['Node', node],
     ['platform', libc === '' ? platform : `${platform} (${libc})`],
-    ['addon', addon.works ? addon.path : pc.red(addon.reason)],
+    ['addon', addon.works ? addon.path : style.red(addon.reason)],
   ];
   if (driver === null) return rows;
   rows.push(
@@ -95,7 +94,7 @@ function deviceRow(device: DeviceProperties, index: number): string[] {
 }
 
 function mark({ works }: Probe): string {
-  return works ? pc.green('yes') : pc.yellow('no');
+  return works ? style.green('yes') : style.yellow('no');
 }
 
 function textOf({ works, reason, detail }: Probe): string {
@@ -105,22 +104,5 @@ function textOf({ works, reason, detail }: Probe): string {
 function summary({ auto }: Diagnosis): string {
   if (auto === 'cuda') return 'openDevice() takes CUDA device 0 here.';
   if (auto === 'mock') return 'openDevice() takes the CPU mock here: everything runs, on memory of this machine.';
-  return `openDevice() takes nothing here: only the simulated device works. The addon is built by: ${pc.bold(buildCommand())}`;
-}
-
-const NO_LINES = Object.fromEntries(
-  ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right', 'left', 'left-mid']
-    .concat(['mid', 'mid-mid', 'right', 'right-mid', 'middle'])
-    .map((place) => [place, place === 'middle' ? '  ' : '']),
-);
-
-function table(head: string[], rows: string[][]): string {
-  const style = { head: [], border: [], 'padding-left': 0, 'padding-right': 0 };
-  const lines = new Table({ head: head.map((cell) => pc.bold(cell)), chars: NO_LINES, style });
-  lines.push(...rows);
-  return lines
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd())
-    .join('\n');
+  return `openDevice() takes nothing here: only the simulated device works. The addon is built by: ${style.bold(buildCommand())}`;
 }
