@@ -7,11 +7,15 @@
 //   (main thread or worker); page handles are small integers that belong to the process. An unknown one throws.
 // - Stream 0 is the default stream of the device.
 // - Whatever an environment made and did not release is released when the environment ends.
-// - Errors are `Error` objects with the properties of `BindingError`. Arguments of a wrong type throw TypeError.
+// - Errors are `Error` objects with the properties of `BindingError`. Arguments of a wrong type throw TypeError; a size that is
+//   no whole number from 0 (or 1) to 2^53 is `_INVALID_SIZE`, such an address `_INVALID_ADDRESS`.
+// - Whatever would pull memory from under a copy on the thread pool (free, memUnmap, hostFree, streamDestroy, closeDevice, also
+//   synchronize) waits for those copies first.
+// - A call that would break the capture of one of this opening's streams is refused with `_CAPTURING` before it is made.
 //   A call that throws has changed nothing, unless its comment says otherwise.
 
 export interface BindingError extends Error {
-  /** `ERR_CUDALLOC_DRIVER`, `_DEVICE_LOST`, `_ADDRESS_SPACE`, `_NO_DEVICE`, `_UNSUPPORTED`, `_CAPTURING`, `_CONFIG`, `_INVALID_ADDRESS`, `_USE_AFTER_FREE`. */
+  /** `ERR_CUDALLOC_DRIVER`, `_DEVICE_LOST`, `_ADDRESS_SPACE`, `_NO_DEVICE`, `_UNSUPPORTED`, `_CAPTURING`, `_CONFIG`, `_INVALID_SIZE`, `_INVALID_ADDRESS`, `_USE_AFTER_FREE`. */
   code: string;
   /** Present when a CUDA function failed: its name, the error's name and number. */
   fn?: string;
@@ -73,17 +77,24 @@ export interface Binding {
   deviceCount(backend: BackendName): number;
   /**
    * @param index ordinal; -1 with `mock`: the lowest one that nobody has open.
-   * @param capacity 0 for the default. A shared mock device that is open with another capacity: `_CONFIG`.
+   * @param capacity 0 for the default (`mock`) or for no limit (`cuda`). A device that is open in this process with another
+   *   capacity, or a limit beyond the card: `_CONFIG`.
    */
   openDevice(backend: BackendName, index: number, capacity: number): DeviceId;
   deviceIndex(device: DeviceId): number;
   deviceProperties(device: DeviceId): DeviceProperties;
-  /** Waits for the work, then releases everything this environment made on it. */
+  /**
+   * Waits for the work, then releases everything this environment made on it. `_CAPTURING`: nothing was done. After any other
+   * error the device is closed all the same; a lost device or a driver that has shut down is none.
+   */
   closeDevice(device: DeviceId): void;
   synchronize(device: DeviceId): void;
   /** Writes free and total bytes into `out`. */
   memGetInfo(device: DeviceId, out: Float64Array): void;
-  /** Calls into the CUDA functions for this opening; failed ones under `<name>_failed`. */
+  /**
+   * Calls into the CUDA functions for this opening; failed ones, also those that the capacity refuses, under `<name>_failed`
+   * only. Not counted: what makes the context current and what asks for the texts of errors.
+   */
   driverCalls(device: DeviceId): Record<string, number>;
   /** Number in, number out, nothing done: what a crossing costs. */
   identity(value: number): number;
@@ -97,14 +108,21 @@ export interface Binding {
   memcpyHtoDAsync(device: DeviceId, address: number, source: Uint8Array, stream: StreamId): Promise<void>;
   memcpyDtoHAsync(device: DeviceId, target: Uint8Array, address: number, stream: StreamId): Promise<void>;
   memcpyDtoD(device: DeviceId, target: number, source: number, bytes: number, stream: StreamId): void;
-  memcpyPeer(device: DeviceId, targetDevice: DeviceId, target: number, source: number, bytes: number, stream: StreamId): void;
+  memcpyPeer(
+    device: DeviceId,
+    targetDevice: DeviceId,
+    target: number,
+    source: number,
+    bytes: number,
+    stream: StreamId,
+  ): void;
   memset(device: DeviceId, address: number, byte: number, bytes: number, stream: StreamId): void;
-  /** External memory of the buffer is reported to V8. */
+  /** V8 counts the buffer as external memory. `_UNSUPPORTED` where the runtime allows no such buffer, or none of that length. */
   hostAlloc(device: DeviceId, bytes: number): ArrayBuffer;
   /** Detaches the buffer. */
   hostFree(device: DeviceId, buffer: ArrayBuffer): void;
   canAccessPeer(device: DeviceId, peer: DeviceId): boolean;
-  /** Covers what is mapped on `peer` now and later. */
+  /** Covers what is mapped on `peer` now and later, by any environment, and its plain memory. Idempotent. */
   enablePeerAccess(device: DeviceId, peer: DeviceId): void;
 
   // addon/virtual_memory.cc -----------------------------------------------------------------------------------------
@@ -112,11 +130,17 @@ export interface Binding {
   addressFree(device: DeviceId, address: number, bytes: number): void;
   /** Fills `handles` with new pages. */
   memCreate(device: DeviceId, pageBytes: number, handles: Int32Array): void;
-  /** Maps each page, then sets access once. A failure unmaps what was mapped. */
+  /**
+   * Maps each page, then sets access once. A failure unmaps what was mapped. A page that nobody had mapped belongs to this
+   * environment from then on: it is released with it.
+   */
   memMap(device: DeviceId, address: number, pageBytes: number, handles: Int32Array): void;
   /** A failure maps again what was unmapped. */
   memUnmap(device: DeviceId, address: number, pageBytes: number, count: number): void;
-  /** In order; each entry becomes -1 when released (entries that are -1 already are passed over). A failure stops there. */
+  /**
+   * In order; each entry becomes -1 when released (entries that are -1 already are passed over). A failure stops there. A page
+   * that is still mapped goes back to the driver with its last mapping.
+   */
   memRelease(device: DeviceId, handles: Int32Array): void;
 
   // addon/stream.cc -------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
-// The table of CUDA functions: one row each, named as CUDA names it. The loader fills it from the driver's libraries, the
-// mock with stand-ins of the same signatures. Must not know who fills it.
+// The table of CUDA functions: one row each, named as CUDA names it. The loader fills it from the driver's
+// libraries, the mock with stand-ins of the same signatures. Must not know who fills it.
 //
 // CUDALLOC_DRIVER_FUNCTIONS(X): X(name, exported name of the newest ABI, need, parameter list)
 //   `exported` is what dlsym finds where cuGetProcAddress is absent (before 11.3).
-//   need: Required (no device without it), Optional (its feature is off without it, and the caller checks for null).
-// CUDALLOC_RUNTIME_FUNCTIONS(X): X(name, parameter list), all optional together: without them cuMemAlloc is used.
+//   need: Required (no device without it), Optional (its feature is off without it, and the caller checks for
+//   null).
+// CUDALLOC_RUNTIME_FUNCTIONS(X): X(name, parameter list), all optional together: without them cuMemAlloc is
+// used.
 #pragma once
 
 #include "types.h"
@@ -33,7 +35,7 @@
   X(cuMemFreeHost, cuMemFreeHost, Required, (void* address)) \
   X(cuMemAddressReserve, cuMemAddressReserve, Optional, (CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags)) \
   X(cuMemAddressFree, cuMemAddressFree, Optional, (CUdeviceptr address, size_t bytes)) \
-  X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, Optional, (size_t* granularity, const CUmemAllocationProp* prop, unsigned long long option)) \
+  X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, Optional, (size_t* granularity, const CUmemAllocationProp* prop, int option)) \
   X(cuMemCreate, cuMemCreate, Optional, (CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags)) \
   X(cuMemRelease, cuMemRelease, Optional, (CUmemGenericAllocationHandle handle)) \
   X(cuMemMap, cuMemMap, Optional, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \

@@ -1,5 +1,6 @@
-// Our own declarations of the part of the CUDA ABI that is used, so that no CUDA header is needed to build. Compared with
-// cuda.h by native/test/abi_check.cc where that header exists. Must not know how the functions are found.
+// Our own declarations of the part of the CUDA ABI that is used, so that no CUDA header is needed to build.
+// Compared with cuda.h by native/test/abi_check.cc where that header exists. Must not know how the functions
+// are found.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,7 @@ inline constexpr CUresult CUDA_ERROR_ECC_UNCORRECTABLE = 214;
 inline constexpr CUresult CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217;
 inline constexpr CUresult CUDA_ERROR_NVLINK_UNCORRECTABLE = 220;
 inline constexpr CUresult CUDA_ERROR_OPERATING_SYSTEM = 304;
+inline constexpr CUresult CUDA_ERROR_CONTAINED = 226;
 inline constexpr CUresult CUDA_ERROR_INVALID_HANDLE = 400;
 inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
 inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
@@ -64,6 +66,7 @@ inline constexpr cudaError_t cudaSuccess = 0;
 inline constexpr cudaError_t cudaErrorInvalidValue = 1;
 inline constexpr cudaError_t cudaErrorMemoryAllocation = 2;
 inline constexpr cudaError_t cudaErrorCudartUnloading = 4;
+inline constexpr cudaError_t cudaErrorInsufficientDriver = 35;
 
 // CUdevice_attribute
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
@@ -77,7 +80,7 @@ inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
-inline constexpr unsigned long long CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0;
+inline constexpr int CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0;
 inline constexpr int CU_STREAM_CAPTURE_STATUS_NONE = 0;
 inline constexpr int CU_STREAM_CAPTURE_STATUS_ACTIVE = 1;
 
