@@ -67,23 +67,31 @@ export interface StatValues {
 
 const ROWS = STAT_ROWS.length + 2;
 const BOTH = 2;
-const POOLS = [SMALL, LARGE] as const;
 
-// Layout of a row; the small pool first.
-const STRIDE = 8;
-const CURRENT = 0;
-const ADDED = 2;
-const PEAK = 4;
+// The numbers of a pool in one array: the current values of all rows, then what was ever added to them, their peaks, and the current
+// values when the accumulated numbers were last reset.
+const ADDED = ROWS;
+const PEAK = 2 * ROWS;
+const BASE = 3 * ROWS;
+
+/** Lifts the peaks of a row, of one pool and of both together, to the current values. */
+function liftPeaks(row: number, pool: Float64Array, other: Float64Array, both: Float64Array): void {
+  const current = pool[row] as number;
+  if (current > (pool[PEAK + row] as number)) pool[PEAK + row] = current;
+  const sum = current + (other[row] as number);
+  if (sum > (both[row] as number)) both[row] = sum;
+}
 
 export class Stats {
-  /** Of each row: current value and all that was added, by pool; the peaks, by pool and for both. */
-  readonly #values = new Float64Array(ROWS * STRIDE);
-  /** Of each row and pool: the current value when the accumulated numbers were last reset. */
-  readonly #base = new Float64Array(ROWS * 2);
+  readonly #small = new Float64Array(4 * ROWS);
+  readonly #large = new Float64Array(4 * ROWS);
+  /** Peaks of both pools together. */
+  readonly #both = new Float64Array(ROWS);
+  /** Blocks were allocated since the last free, in the small and in the large pool. */
+  #smallRises = false;
+  #largeRises = false;
   /** Blocks pending. */
   #pending = 0;
-  /** A bit for each pool in which blocks were allocated since the last fall. */
-  #rising = 0;
   readonly counters: Record<CounterKey, number> = {
     num_alloc_retries: 0,
     num_ooms: 0,
@@ -92,103 +100,84 @@ export class Stats {
     num_device_free: 0,
   };
 
-  increase(row: number, pool: PoolKind, amount: number): void {
-    const at = row * STRIDE + pool;
-    (this.#values[at] as number) += amount;
-    (this.#values[at + ADDED] as number) += amount;
-    this.#raisePeaks(row, pool);
+  increase(row: number, kind: PoolKind, amount: number): void {
+    const pool = this.#pool(kind);
+    (pool[row] as number) += amount;
+    (pool[ADDED + row] as number) += amount;
+    liftPeaks(row, pool, this.#other(kind), this.#both);
   }
 
-  decrease(row: number, pool: PoolKind, amount: number): void {
-    (this.#values[row * STRIDE + pool] as number) -= amount;
+  decrease(row: number, kind: PoolKind, amount: number): void {
+    (this.#pool(kind)[row] as number) -= amount;
   }
 
   /** A block is in use. */
-  noteAllocated(pool: PoolKind, bytes: number, requested: number): void {
-    const values = this.#values;
-    this.#rising |= 1 << pool;
-    (values[ALLOCATION * STRIDE + pool] as number) += 1;
-    (values[ALLOCATION * STRIDE + ADDED + pool] as number) += 1;
-    (values[ALLOCATED_BYTES * STRIDE + pool] as number) += bytes;
-    (values[ALLOCATED_BYTES * STRIDE + ADDED + pool] as number) += bytes;
-    (values[REQUESTED_BYTES * STRIDE + pool] as number) += requested;
-    (values[REQUESTED_BYTES * STRIDE + ADDED + pool] as number) += requested;
-    if (this.#pending > 0) this.#noteActivePeaks();
+  noteAllocated(kind: PoolKind, bytes: number, requested: number): void {
+    let pool: Float64Array;
+    if (kind === SMALL) {
+      pool = this.#small;
+      this.#smallRises = true;
+    } else {
+      pool = this.#large;
+      this.#largeRises = true;
+    }
+    (pool[ALLOCATION] as number) += 1;
+    (pool[ADDED + ALLOCATION] as number) += 1;
+    (pool[ALLOCATED_BYTES] as number) += bytes;
+    (pool[ADDED + ALLOCATED_BYTES] as number) += bytes;
+    (pool[REQUESTED_BYTES] as number) += requested;
+    (pool[ADDED + REQUESTED_BYTES] as number) += requested;
+    if (this.#pending > 0) this.#liftActivePeaks();
   }
 
   /** It is free again, at once. */
-  noteFreed(pool: PoolKind, bytes: number, requested: number): void {
-    if (this.#rising !== 0) this.#noteRise();
-    const values = this.#values;
-    (values[ALLOCATION * STRIDE + pool] as number) -= 1;
-    (values[ALLOCATED_BYTES * STRIDE + pool] as number) -= bytes;
-    (values[REQUESTED_BYTES * STRIDE + pool] as number) -= requested;
-  }
-
-  /** The peaks of what `noteAllocated` raised since the last fall. */
-  #noteRise(): void {
-    for (const pool of POOLS) {
-      if ((this.#rising & (1 << pool)) === 0) continue;
-      this.#raisePeaks(ALLOCATION, pool);
-      this.#raisePeaks(ALLOCATED_BYTES, pool);
-      this.#raisePeaks(REQUESTED_BYTES, pool);
-    }
-    this.#rising = 0;
-  }
-
-  #raisePeaks(row: number, pool: PoolKind): void {
-    const values = this.#values;
-    const base = row * STRIDE;
-    const current = values[base + pool] as number;
-    if (current > (values[base + PEAK + pool] as number)) values[base + PEAK + pool] = current;
-    const both = (values[base] as number) + (values[base + 1] as number);
-    if (both > (values[base + PEAK + BOTH] as number)) values[base + PEAK + BOTH] = both;
+  noteFreed(kind: PoolKind, bytes: number, requested: number): void {
+    this.#endRise();
+    const pool = this.#pool(kind);
+    (pool[ALLOCATION] as number) -= 1;
+    (pool[ALLOCATED_BYTES] as number) -= bytes;
+    (pool[REQUESTED_BYTES] as number) -= requested;
   }
 
   /** Its user is done with it, but another stream may not be. */
-  noteDeferred(pool: PoolKind, bytes: number): void {
-    this.#noteRise();
+  noteDeferred(kind: PoolKind, bytes: number): void {
+    this.#endRise();
     this.#pending++;
-    this.decrease(ALLOCATION, pool, 1);
-    this.decrease(ALLOCATED_BYTES, pool, bytes);
-    this.increase(PENDING, pool, 1);
-    this.increase(PENDING_BYTES, pool, bytes);
+    this.decrease(ALLOCATION, kind, 1);
+    this.decrease(ALLOCATED_BYTES, kind, bytes);
+    this.increase(PENDING, kind, 1);
+    this.increase(PENDING_BYTES, kind, bytes);
   }
 
   /** Now the other stream is done too. */
-  noteDeferredDone(pool: PoolKind, bytes: number, requested: number): void {
-    this.#noteRise();
+  noteDeferredDone(kind: PoolKind, bytes: number, requested: number): void {
+    this.#endRise();
     this.#pending--;
-    this.decrease(PENDING, pool, 1);
-    this.decrease(PENDING_BYTES, pool, bytes);
-    this.decrease(REQUESTED_BYTES, pool, requested);
-  }
-
-  /** While nothing is pending, the peaks of the active rows are those of the allocated ones. */
-  #noteActivePeaks(): void {
-    for (const row of [ACTIVE, ACTIVE_BYTES]) {
-      for (const pool of [0, 1, BOTH] as const) {
-        const at = row * STRIDE + PEAK + pool;
-        this.#values[at] = Math.max(this.#values[at] as number, this.values(row, pool).current);
-      }
-    }
+    this.decrease(PENDING, kind, 1);
+    this.decrease(PENDING_BYTES, kind, bytes);
+    this.decrease(REQUESTED_BYTES, kind, requested);
   }
 
   /** Adds the net changes, each of either sign, of inactive split blocks and bytes. */
-  noteInactiveSplit(pool: PoolKind, blocks: number, bytes: number): void {
-    if (blocks !== 0) this.#update(INACTIVE_SPLIT, pool, blocks);
-    if (bytes !== 0) this.#update(INACTIVE_SPLIT_BYTES, pool, bytes);
-  }
-
-  #update(row: number, pool: PoolKind, net: number): void {
-    if (net > 0) this.increase(row, pool, net);
-    else this.decrease(row, pool, -net);
+  noteInactiveSplit(kind: PoolKind, blocks: number, bytes: number): void {
+    const pool = this.#pool(kind);
+    (pool[INACTIVE_SPLIT] as number) += blocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += bytes;
+    if (blocks > 0) {
+      (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
+      liftPeaks(INACTIVE_SPLIT, pool, this.#other(kind), this.#both);
+    }
+    if (bytes > 0) {
+      (pool[ADDED + INACTIVE_SPLIT_BYTES] as number) += bytes;
+      liftPeaks(INACTIVE_SPLIT_BYTES, pool, this.#other(kind), this.#both);
+    }
   }
 
   /** Current value over both pools. */
   current(row: number): number {
-    if (STAT_ROWS[row]?.sumOf !== undefined) return this.values(row, BOTH).current;
-    return (this.#values[row * STRIDE] as number) + (this.#values[row * STRIDE + 1] as number);
+    const parts = STAT_ROWS[row]?.sumOf;
+    if (parts !== undefined) return this.current(parts[0]) + this.current(parts[1]);
+    return (this.#small[row] as number) + (this.#large[row] as number);
   }
 
   /** Peak over both pools together. */
@@ -198,39 +187,42 @@ export class Stats {
 
   /** @param pool 0 small, 1 large, 2 both. */
   values(row: number, pool: 0 | 1 | 2): StatValues {
-    this.#noteRise();
-    const peak = this.#values[row * STRIDE + PEAK + pool] as number;
+    this.#endRise();
+    const of = (offset: number): number => {
+      if (pool === BOTH) return (this.#small[offset + row] as number) + (this.#large[offset + row] as number);
+      return this.#pool(pool)[offset + row] as number;
+    };
+    const peak = pool === BOTH ? (this.#both[row] as number) : of(PEAK);
     const parts = STAT_ROWS[row]?.sumOf;
-    if (parts !== undefined) {
-      const [allocated, pending] = parts.map((part) => this.values(part, pool)) as [StatValues, StatValues];
-      return {
-        current: allocated.current + pending.current,
-        peak: Math.max(peak, allocated.peak),
-        allocated: allocated.allocated,
-        // What became pending left the allocated ones, but not yet the active ones.
-        freed: allocated.freed - (pending.allocated - pending.freed),
-      };
+    if (parts === undefined) {
+      const current = of(0);
+      const allocated = of(ADDED);
+      return { current, peak, allocated, freed: allocated - (current - of(BASE)) };
     }
-    const of = (array: Float64Array, at: number): number =>
-      pool === BOTH ? (array[at] as number) + (array[at + 1] as number) : (array[at + pool] as number);
-    const current = of(this.#values, row * STRIDE + CURRENT);
-    const allocated = of(this.#values, row * STRIDE + ADDED);
-    return { current, peak, allocated, freed: allocated - (current - of(this.#base, row * 2)) };
+    const allocated = this.values(parts[0], pool);
+    const pending = this.values(parts[1], pool);
+    return {
+      current: allocated.current + pending.current,
+      peak: Math.max(peak, allocated.peak),
+      allocated: allocated.allocated,
+      // What became pending left the allocated ones, but not yet the active ones.
+      freed: allocated.freed - (pending.allocated - pending.freed),
+    };
   }
 
   resetPeak(): void {
     for (let row = 0; row < ROWS; row++) {
-      for (const pool of [0, 1, BOTH] as const) this.#values[row * STRIDE + PEAK + pool] = this.values(row, pool).current;
+      this.#small[PEAK + row] = this.values(row, SMALL).current;
+      this.#large[PEAK + row] = this.values(row, LARGE).current;
+      this.#both[row] = this.values(row, BOTH).current;
     }
   }
 
   /** Sets what was added and taken off, and the counters, to 0. */
   resetAccumulated(): void {
-    for (let row = 0; row < ROWS; row++) {
-      for (const pool of [0, 1]) {
-        this.#values[row * STRIDE + ADDED + pool] = 0;
-        this.#base[row * 2 + pool] = this.#values[row * STRIDE + CURRENT + pool] as number;
-      }
+    for (const pool of [this.#small, this.#large]) {
+      pool.fill(0, ADDED, ADDED + ROWS);
+      pool.copyWithin(BASE, 0, ROWS);
     }
     for (const key of COUNTER_KEYS) this.counters[key] = 0;
   }
@@ -251,5 +243,40 @@ export class Stats {
       }
     });
     return Object.assign(result, this.counters);
+  }
+
+  #pool(kind: PoolKind): Float64Array {
+    return kind === SMALL ? this.#small : this.#large;
+  }
+
+  #other(kind: PoolKind): Float64Array {
+    return kind === SMALL ? this.#large : this.#small;
+  }
+
+  /** Before anything falls: the peaks of what `noteAllocated` raised. */
+  #endRise(): void {
+    if (this.#smallRises) {
+      this.#smallRises = false;
+      this.#liftAllocatedPeaks(this.#small, this.#large);
+    }
+    if (this.#largeRises) {
+      this.#largeRises = false;
+      this.#liftAllocatedPeaks(this.#large, this.#small);
+    }
+  }
+
+  #liftAllocatedPeaks(pool: Float64Array, other: Float64Array): void {
+    liftPeaks(ALLOCATION, pool, other, this.#both);
+    liftPeaks(ALLOCATED_BYTES, pool, other, this.#both);
+    liftPeaks(REQUESTED_BYTES, pool, other, this.#both);
+  }
+
+  /** While nothing is pending, the peaks of the active rows are those of the allocated ones. */
+  #liftActivePeaks(): void {
+    for (const row of [ACTIVE, ACTIVE_BYTES]) {
+      this.#small[PEAK + row] = Math.max(this.#small[PEAK + row] as number, this.values(row, SMALL).current);
+      this.#large[PEAK + row] = Math.max(this.#large[PEAK + row] as number, this.values(row, LARGE).current);
+      this.#both[row] = Math.max(this.#both[row] as number, this.values(row, BOTH).current);
+    }
   }
 }

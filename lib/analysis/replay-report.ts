@@ -67,8 +67,8 @@ export class ReplayReporter {
   #historyStart = 0;
   #errorsTotal = 0;
   #ooms = 0;
-  /** Why the current operation failed. */
-  #failure: 'oom' | 'error' | null = null;
+  /** The operation that failed last, and how. */
+  #failure: Pick<ReplayError, 'op' | 'kind'> | null = null;
   #observed: { allocSize: number; limit: number; deviceFree: number } | null = null;
 
   constructor(runner: TraceRunner, own: OwnCalls, ranges: readonly Range[]) {
@@ -100,8 +100,7 @@ export class ReplayReporter {
   endAllocation(op: number): void {
     const slot = this.#trace.slots[op] as number;
     if (this.#runner.addresses[slot] === 0) {
-      if (this.#reporting) this.#allocs.push(this.#failure);
-      this.#failure = null;
+      if (this.#reporting) this.#allocs.push(this.#failure?.op === op ? this.#failure.kind : null);
       return;
     }
     const history = this.#history;
@@ -135,7 +134,7 @@ export class ReplayReporter {
   }
 
   addError(op: number, error: CudallocError): void {
-    this.#failure = isOutOfMemory(error) ? 'oom' : 'error';
+    this.#failure = { op, kind: isOutOfMemory(error) ? 'oom' : 'error' };
     if (!this.#reporting) return;
     this.#errorsTotal++;
     const entry = isOutOfMemory(error) ? this.#outOfMemory(op, error) : ({ op, kind: 'error' } as const);

@@ -68,7 +68,7 @@ export function planDemo(capacity: number): DemoPlan {
 }
 
 /** Runs the workload under the given settings. The device is left empty. */
-export function runDemo(device: Device, plan: DemoPlan, conf: string, onStep: () => void = () => {}): DemoRun {
+export function runDemo(device: Device, plan: DemoPlan, conf: string, onStep: () => void): DemoRun {
   const allocator = new CachingAllocator({ device, conf });
   try {
     return new DemoRunner(allocator, plan, conf, onStep).run();

@@ -65,10 +65,10 @@ const at = fc.nat(10_000);
 const stream = fc.nat(STREAMS - 1);
 
 const operation: fc.Arbitrary<Operation> = fc.oneof(
-  { weight: 30, arbitrary: fc.record({ op: fc.constant('malloc' as const), bytes: sizes, stream, pool: fc.nat(8) }) },
+  { weight: 36, arbitrary: fc.record({ op: fc.constant('malloc' as const), bytes: sizes, stream, pool: fc.nat(8) }) },
   { weight: 24, arbitrary: fc.record({ op: fc.constant('free' as const), at }) },
   { weight: 8, arbitrary: fc.record({ op: fc.constant('recordStream' as const), at, stream }) },
-  { weight: 2, arbitrary: fc.record({ op: fc.constant('freeEveryOther' as const), at }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant('freeEveryOther' as const), at }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant('badFree' as const), at }) },
   {
     weight: 6,
@@ -101,8 +101,8 @@ export function scenarios(length: number, devices: number): fc.Arbitrary<Scenari
     mends: fc
       .record({ searchAfterEvents: mend, oversizeIgnoresExpandable: mend, growthIsAtomic: mend })
       .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as Partial<Mends>),
-    capacity: fc.constantFrom(64, 130, 257).map((mib) => mib * MIB),
-    operations: fc.array(fc.tuple(fc.nat(devices - 1), operation), { minLength: 1, maxLength: length, size: 'max' }),
+    capacity: fc.constantFrom(64, 130, 257, 600).map((mib) => mib * MIB),
+    operations: fc.noBias(fc.array(fc.tuple(fc.nat(devices - 1), operation), { minLength: 1, maxLength: length, size: 'max' })),
   });
 }
 

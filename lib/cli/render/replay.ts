@@ -40,7 +40,10 @@ function rows(trace: Trace, { report, elapsedMs }: ReplayResult): string[][] {
     ['out of memory', report.ooms === 0 ? style.green('none') : style.red(formatCount(report.ooms))],
     ['retries', formatCount(stats.num_alloc_retries)],
     ['driver calls', driverCalls(report)],
-    ['time', `${nsPerOperation.toFixed(0)} ns an operation, with all of it recorded`],
+    [
+      'time',
+      `${elapsedMs.toFixed(1)} ms, ${formatCount(Math.round(nsPerOperation))} ns an operation, all of it recorded`,
+    ],
   ];
   const others = report.errors_total - report.ooms;
   if (others > 0) lines.push(['other errors', style.red(`${formatCount(others)} operations were refused`)]);

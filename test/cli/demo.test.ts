@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { cli } from '../support/cli.js';
+import { buildStandIns, standInEnvironment } from '../support/stand-ins.js';
+
+const SMALL = ['demo', '--capacity', '1GiB'];
+
+interface DemoJson {
+  readonly backend: string;
+  readonly capacity: number;
+  readonly workload: { readonly request: number; readonly batches: number; readonly result: number };
+  readonly runs: readonly {
+    readonly conf: string;
+    readonly out_of_memory: boolean;
+    readonly verdict: string | null;
+    readonly advice: string | null;
+    readonly reserved_before: number;
+    readonly allocated_before: number;
+    readonly largest_free_piece: number;
+    readonly bytes_compared: number;
+    readonly bytes_wrong: number;
+  }[];
+  readonly checks: readonly { readonly name: string; readonly passed: boolean }[];
+}
+
+describe('demo on the mock', () => {
+  it('fails on fixed segments with more than enough free, and not on expandable ones', async () => {
+    const { code, stdout, stderr } = await cli([...SMALL, '--backend', 'mock', '--json']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { runs, workload, checks, backend, capacity } = JSON.parse(stdout) as DemoJson;
+    const [fixed, expandable] = runs;
+    expect({ backend, capacity }).toEqual({ backend: 'mock', capacity: 2 ** 30 });
+    expect(fixed).toMatchObject({
+      conf: '',
+      out_of_memory: true,
+      verdict: 'fragmented',
+      advice: 'expandable_segments:True',
+    });
+    expect((fixed?.reserved_before ?? 0) - (fixed?.allocated_before ?? 0)).toBeGreaterThan(workload.request);
+    expect(fixed?.largest_free_piece).toBeLessThan(workload.request);
+    expect(expandable).toMatchObject({ conf: 'expandable_segments:True', out_of_memory: false, bytes_wrong: 0 });
+    expect(expandable?.bytes_compared).toBe(workload.request + workload.batches * workload.result);
+    expect(checks.every(({ passed }) => passed)).toBe(true);
+  });
+
+  it('tells it to people', async () => {
+    const { code, stdout, stderr } = await cli([...SMALL, '--backend', 'mock']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^cudalloc demo: 1024\.00 MiB on the CPU mock/);
+    expect(stdout).toMatch(/^ {2}CUDA out of memory/m);
+    expect(stdout).toMatch(/allocated, written, read back/);
+    expect(stdout).toMatch(/cudalloc memory summary/);
+    expect(stdout).not.toMatch(/FAILED/);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(120);
+  });
+
+  it('takes the backend of the environment with auto, and other capacities', async () => {
+    const { code, stdout } = await cli(['demo', '--capacity', '3300MiB', '--json'], {
+      env: { CUDALLOC_BACKEND: 'mock' },
+    });
+    expect(code).toBe(0);
+    expect((JSON.parse(stdout) as DemoJson).checks.map(({ passed }) => passed)).toEqual(Array(6).fill(true));
+  });
+});
+
+describe('demo on a CUDA device', () => {
+  it('runs over the stand-in driver', async () => {
+    buildStandIns();
+    const { code, stdout } = await cli([...SMALL, '--backend', 'cuda', '--json'], { env: standInEnvironment() });
+    expect(code).toBe(0);
+    expect((JSON.parse(stdout) as DemoJson).backend).toBe('cuda');
+  });
+
+  it('exits with 1 where a check of its own fails: no virtual memory, no expandable segments', async () => {
+    buildStandIns();
+    const { code, stdout, stderr } = await cli([...SMALL, '--backend', 'cuda'], {
+      env: standInEnvironment({ virtualMemory: false }),
+    });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
+    expect(stdout).toMatch(/^FAILED expandable segments do not run out$/m);
+  });
+});
