@@ -1,5 +1,5 @@
 // A block: a piece of a segment, in use, awaited, free or unmapped. It is a node of two structures at once: the chain of its
-// segment (prev, next) and the free list of its pool and stream (left, right). Must not know the policy that moves it.
+// segment (prev, next) and the free list of its pool and stream (place, or left and right). Must not know the policy that moves it.
 
 import type { Frame } from '../snapshot/model.js';
 import type { Stream } from '../device/types.js';
@@ -20,10 +20,14 @@ export class Block {
   // Sizes and positions are in units, so that the engine keeps them as small integers in the object itself (up to 1 TiB; beyond
   // that they are still right, only slower). What the free list's search reads comes first: one cache line.
   units = 0;
-  /** Random; shapes the free list's trees. */
+  /** Random; shapes the free lists' trees. */
   readonly priority: number;
   left: Block | null = null;
   right: Block | null = null;
+  /** Index in the heap of its bin. */
+  place = 0;
+  /** That of its segment: of blocks of equal size the one in the older segment comes first. */
+  sequence: number;
   /** Units from the start of the segment. */
   start = 0;
   segment: Segment;
@@ -42,6 +46,7 @@ export class Block {
 
   constructor(segment: Segment, priority: number) {
     this.segment = segment;
+    this.sequence = segment.sequence;
     this.priority = priority;
   }
 
@@ -70,6 +75,11 @@ export class Block {
   }
 }
 
+/** Order of blocks of equal size: by segment, then by position in it. */
+export function comesBefore(a: Block, b: Block): boolean {
+  return a.sequence !== b.sequence ? a.sequence < b.sequence : a.start < b.start;
+}
+
 /** Makes blocks, and makes them again: splitting and merging in a steady state must not feed the garbage collector. */
 export class BlockFactory {
   #spare: Block | null = null;
@@ -83,6 +93,7 @@ export class BlockFactory {
       this.#spare = block.next;
       block.next = null;
       block.segment = segment;
+      block.sequence = segment.sequence;
       block.state = FREE;
     }
     block.start = start;

@@ -1,47 +1,11 @@
-// The free blocks of one pool and stream in best-fit order: by size, then by segment and position. Also its unmapped stretches by position.
-// A forest: one treap per size class, and a bitmap that finds the next class with blocks, so that the usual search looks at a few
-// blocks and the worst case stays logarithmic. Treaps: Seidel and Aragon 1996; joined and cut as in zip trees (Tarjan, Levy,
-// Timmel 2019); size classes as floating-point numbers, as in TLSF (Masmano et al. 2004). Must not know the policy.
+// The free blocks of one pool and stream in best-fit order: by size, then by position. Also its unmapped stretches by position. Must not
+// know the policy.
 
 import type { Stream } from '../device/types.js';
-import type { Block } from './block.js';
+import { type Block, comesBefore } from './block.js';
+import { BlockForest } from './block-forest.js';
 import type { BlockPool, PoolKind } from './block-pool.js';
-
-/** Bits of mantissa in a size class: 32 classes from one power of two to the next. */
-const MANTISSA_BITS = 5;
-const SUBCLASSES = 1 << MANTISSA_BITS;
-const LAST_CLASS = 28 * SUBCLASSES - 1;
-
-/** Ascending in size. Everything from 1 TiB on shares the last class; the treap orders it. */
-function classOf(units: number): number {
-  if (units < SUBCLASSES) return units;
-  if (units > 0x7fffffff) return LAST_CLASS;
-  const exponent = 31 - Math.clz32(units);
-  return ((exponent - MANTISSA_BITS + 1) << MANTISSA_BITS) + ((units >>> (exponent - MANTISSA_BITS)) & (SUBCLASSES - 1));
-}
-
-/** Best-fit order. */
-function precedes(a: Block, b: Block): boolean {
-  if (a.units !== b.units) return a.units < b.units;
-  return a.segment === b.segment ? a.start < b.start : a.segment.sequence < b.segment.sequence;
-}
-
-function comesAfter(a: Block, b: Block): boolean {
-  return a.segment === b.segment ? a.start > b.start : a.segment.sequence > b.segment.sequence;
-}
-
-function leftmost(root: Block): Block {
-  let block = root;
-  while (block.left !== null) block = block.left;
-  return block;
-}
-
-function visit(root: Block | null, into: Block[]): void {
-  if (root === null) return;
-  visit(root.left, into);
-  into.push(root);
-  visit(root.right, into);
-}
+import { LARGEST_BIN, SizeBins } from './size-bins.js';
 
 export class FreeList {
   readonly pool: BlockPool;
@@ -49,10 +13,8 @@ export class FreeList {
   readonly stream: Stream;
   /** Unmapped stretches by position; few. */
   readonly unmapped: Block[] = [];
-  readonly #roots: (Block | null)[] = new Array<Block | null>(LAST_CLASS + 1).fill(null);
-  /** A bit for each class that has blocks, and a bit for each word of them that is not zero. */
-  readonly #words = new Int32Array(28);
-  #summary = 0;
+  readonly #bins = new SizeBins();
+  readonly #larger = new BlockForest();
 
   constructor(pool: BlockPool, stream: Stream) {
     this.pool = pool;
@@ -60,105 +22,34 @@ export class FreeList {
     this.stream = stream;
   }
 
-  /** The first block in best-fit order of at least so many units. Logarithmic. */
+  /** The first block in best-fit order of at least so many units. Logarithmic at worst. */
   lowerBound(units: number): Block | null {
-    const sizeClass = classOf(units);
-    let best: Block | null = null;
-    let block = this.#roots[sizeClass] as Block | null;
-    while (block !== null) {
-      if (block.units >= units) {
-        best = block;
-        block = block.left;
-      } else {
-        block = block.right;
-      }
-    }
-    return best ?? this.#firstFrom(sizeClass + 1);
+    return this.#bins.lowerBound(units) ?? this.#larger.lowerBound(units);
   }
 
-  /** The block after this one in best-fit order. Logarithmic. */
+  /** The block after this one in best-fit order. Linear in the blocks of its size up to 2 MiB, logarithmic above. */
   successor(of: Block): Block | null {
-    const sizeClass = classOf(of.units);
-    let best: Block | null = null;
-    let block = this.#roots[sizeClass] as Block | null;
-    while (block !== null) {
-      if (precedes(of, block)) {
-        best = block;
-        block = block.left;
-      } else {
-        block = block.right;
-      }
-    }
-    return best ?? this.#firstFrom(sizeClass + 1);
+    if (of.units > LARGEST_BIN) return this.#larger.successor(of);
+    return this.#bins.successor(of) ?? this.#larger.lowerBound(of.units);
   }
 
-  /** Logarithmic. The block's links are null. */
   insert(block: Block): void {
     block.ageBase = this.pool.searches;
-    const sizeClass = classOf(block.units);
-    let cut = this.#roots[sizeClass] as Block | null;
-    if (cut === null) {
-      this.#roots[sizeClass] = block;
-      this.#mark(sizeClass);
-      return;
-    }
-    let parent: Block | null = null;
-    let left = false;
-    while (cut !== null && cut.priority > block.priority) {
-      parent = cut;
-      left = precedes(block, cut);
-      cut = left ? cut.left : cut.right;
-    }
-    this.#link(sizeClass, parent, left, block);
-    this.#unzip(cut, block);
+    if (block.units <= LARGEST_BIN) this.#bins.insert(block);
+    else this.#larger.insert(block);
   }
 
-  /** Logarithmic. The block is in the list. */
+  /** The block is in the list. */
   remove(block: Block): void {
-    const sizeClass = classOf(block.units);
-    let parent: Block | null = null;
-    let left = false;
-    for (let at = this.#roots[sizeClass] as Block; at !== block; at = (left ? at.left : at.right) as Block) {
-      parent = at;
-      left = precedes(block, at);
-    }
-    let smaller = block.left;
-    let larger = block.right;
-    block.left = null;
-    block.right = null;
-    while (smaller !== null && larger !== null) {
-      if (smaller.priority > larger.priority) {
-        this.#link(sizeClass, parent, left, smaller);
-        parent = smaller;
-        left = false;
-        smaller = smaller.right;
-      } else {
-        this.#link(sizeClass, parent, left, larger);
-        parent = larger;
-        left = true;
-        larger = larger.left;
-      }
-    }
-    this.#link(sizeClass, parent, left, smaller ?? larger);
-    if (this.#roots[sizeClass] === null) this.#clear(sizeClass);
+    if (block.units <= LARGEST_BIN) this.#bins.remove(block);
+    else this.#larger.remove(block);
   }
 
-  /** Gives a listed block another size and position. Constant where it is alone in its size class, old and new. */
+  /** Gives a listed block another size and position; it counts as newly listed. */
   resize(block: Block, units: number, start: number): void {
-    const roots = this.#roots;
-    const from = classOf(block.units);
-    const to = classOf(units);
-    const alone = block.left === null && block.right === null && roots[from] === block;
-    if (alone && (from === to || roots[to] === null)) {
-      if (from !== to) {
-        roots[from] = null;
-        roots[to] = block;
-        this.#clear(from);
-        this.#mark(to);
-      }
-      block.units = units;
-      block.start = start;
+    if (block.units <= LARGEST_BIN && units <= LARGEST_BIN) {
       block.ageBase = this.pool.searches;
+      this.#bins.resize(block, units, start);
       return;
     }
     this.remove(block);
@@ -169,71 +60,16 @@ export class FreeList {
 
   /** All free blocks in best-fit order. Linear. */
   blocks(): Block[] {
-    const found: Block[] = [];
-    for (const root of this.#roots) visit(root, found);
-    return found;
+    return [...this.#bins.blocks(), ...this.#larger.blocks()];
   }
 
   insertUnmapped(block: Block): void {
-    const at = this.unmapped.findIndex((other) => comesAfter(other, block));
+    const at = this.unmapped.findIndex((other) => comesBefore(block, other));
     if (at === -1) this.unmapped.push(block);
     else this.unmapped.splice(at, 0, block);
   }
 
   removeUnmapped(block: Block): void {
     this.unmapped.splice(this.unmapped.indexOf(block), 1);
-  }
-
-  #link(sizeClass: number, parent: Block | null, left: boolean, child: Block | null): void {
-    if (parent === null) this.#roots[sizeClass] = child;
-    else if (left) parent.left = child;
-    else parent.right = child;
-  }
-
-  /** Hangs what precedes `block` in the tree `cut` to its left, the rest to its right. */
-  #unzip(cut: Block | null, block: Block): void {
-    let at = cut;
-    let smaller: Block | null = null;
-    let larger: Block | null = null;
-    while (at !== null) {
-      if (precedes(at, block)) {
-        if (smaller === null) block.left = at;
-        else smaller.right = at;
-        smaller = at;
-        at = at.right;
-      } else {
-        if (larger === null) block.right = at;
-        else larger.left = at;
-        larger = at;
-        at = at.left;
-      }
-    }
-    if (smaller !== null) smaller.right = null;
-    if (larger !== null) larger.left = null;
-  }
-
-  #mark(sizeClass: number): void {
-    (this.#words[sizeClass >>> 5] as number) |= 1 << (sizeClass & 31);
-    this.#summary |= 1 << (sizeClass >>> 5);
-  }
-
-  #clear(sizeClass: number): void {
-    const word = sizeClass >>> 5;
-    const bits = (this.#words[word] as number) & ~(1 << (sizeClass & 31));
-    this.#words[word] = bits;
-    if (bits === 0) this.#summary &= ~(1 << word);
-  }
-
-  #firstFrom(sizeClass: number): Block | null {
-    if (sizeClass > LAST_CLASS) return null;
-    let word = sizeClass >>> 5;
-    let bits = (this.#words[word] as number) & (-1 << (sizeClass & 31));
-    if (bits === 0) {
-      const later = this.#summary & (-2 << word);
-      if (later === 0) return null;
-      word = 31 - Math.clz32(later & -later);
-      bits = this.#words[word] as number;
-    }
-    return leftmost(this.#roots[(word << 5) + 31 - Math.clz32(bits & -bits)] as Block);
   }
 }

@@ -1,5 +1,6 @@
-// The CPU twins of the CUDA kernels in this folder: what the mock runs where a GPU would run the kernel. Adding a kernel is
-// its .cu file, its twin and one row in registry.cc. Must not know of the mock or of the driver.
+// The CPU twins of the CUDA kernels in this folder: what the mock runs where a GPU would run the kernel.
+// Adding a kernel is its .cu file, its twin and one row in registry.cc. Must not know of the mock or of the
+// driver.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct LaunchDimensions {
 class TwinMemory {
  public:
   virtual ~TwinMemory() = default;
-  /** @return where the bytes are, or null when the kernel may not touch all of them. Linear in mappings covered. */
+  /** @return where the bytes are, or null when the kernel may not touch all of them. Linear in mappings
+   * covered. */
   virtual void* access(CUdeviceptr address, size_t bytes, bool write) = 0;
 };
 

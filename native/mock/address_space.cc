@@ -22,9 +22,9 @@ constexpr const char* kMappingLimitReason =
     "the process has reached the kernel's limit on memory mappings (vm.max_map_count)";
 
 /**
- * Counts the mappings that may still be made. Asking the kernel costs a read of /proc/self/maps, so it is asked only when
- * as many changes have been made as could, at worst, have used up what was left. The head room is for everybody else in the
- * process: with none left, a thread or a malloc would fail instead of us.
+ * Counts the mappings that may still be made. Asking the kernel costs a read of /proc/self/maps, so it is
+ * asked only when as many changes have been made as could, at worst, have used up what was left. The head
+ * room is for everybody else in the process: with none left, a thread or a malloc would fail instead of us.
  */
 class MappingBudget {
  public:
@@ -35,7 +35,8 @@ class MappingBudget {
     return true;
   }
 
-  /** For changes that give something back: they may use the head room, or nobody could get away from the limit. */
+  /** For changes that give something back: they may use the head room, or nobody could get away from the
+   * limit. */
   void count_only() {
     if (changes_left_ > 0) --changes_left_;
   }
@@ -139,8 +140,7 @@ CUresult reserve_addresses(uint64_t bytes, uint64_t alignment, uint64_t hint, ui
   if (!budget.take()) return fail(kMappingLimitReason);
   const uint64_t padded = bytes + alignment;
   if (padded < bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  void* raw =
-      mmap(pointer(hint), padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw = mmap(pointer(hint), padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t begin = reinterpret_cast<uint64_t>(raw);
   const uint64_t start = (begin + alignment - 1) & ~(alignment - 1);

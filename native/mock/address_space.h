@@ -1,5 +1,6 @@
-// The operating system underneath: ranges of addresses, files of memory, mappings of one in the other, and the kernel's
-// limit on the number of mappings. Not thread-safe: the caller holds the mock's lock. Must not know of devices.
+// The operating system underneath: ranges of addresses, files of memory, mappings of one in the other, and
+// the kernel's limit on the number of mappings. Not thread-safe: the caller holds the mock's lock. Must not
+// know of devices.
 #pragma once
 
 #include <cstddef>

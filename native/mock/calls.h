@@ -1,4 +1,5 @@
-// What a device's book of calls holds: counts and the failures that are to happen. Must not know what the functions do.
+// What a device's book of calls holds: counts and the failures that are to happen. Must not know what the
+// functions do.
 #pragma once
 
 #include <array>
@@ -14,7 +15,8 @@ namespace cudalloc::mock {
 Fn fn_by_name(const std::string& name);
 /** Needs no cuInit and says the same on a lost device. */
 bool works_always(Fn fn);
-/** Only looks after the thread's context and the texts of errors: not hit by the failure of any call (`*`). */
+/** Only looks after the thread's context and the texts of errors: not hit by the failure of any call (`*`).
+ */
 bool is_bookkeeping(Fn fn);
 
 /** A failure that is to happen. */

@@ -65,7 +65,8 @@ CUresult fn::cuCtxSynchronize() {
 
 CUresult fn::cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer) {
   return call(Fn::cuDeviceCanAccessPeer, ordinal, [&](State& state) -> CUresult {
-    if (device_at(state, ordinal) == nullptr || device_at(state, peer) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (device_at(state, ordinal) == nullptr || device_at(state, peer) == nullptr)
+      return CUDA_ERROR_INVALID_DEVICE;
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *can = ordinal != peer && state.configuration.peer_access ? 1 : 0;
     return CUDA_SUCCESS;

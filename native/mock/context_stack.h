@@ -1,5 +1,5 @@
-// Which context is current on the calling thread. Plain data without a destructor, since calls may come while a thread or
-// the process ends.
+// Which context is current on the calling thread. Plain data without a destructor, since calls may come while
+// a thread or the process ends.
 #pragma once
 
 #include "../cuda/types.h"
@@ -10,7 +10,7 @@ struct ContextStack {
   static constexpr int kDepth = 256;
   int devices[kDepth];
   int depth;
-  int runtime_device;       // cudaSetDevice
+  int runtime_device;         // cudaSetDevice
   cudaError_t runtime_error;  // cudaGetLastError
 
   /** -1 when there is none. */

@@ -1,5 +1,5 @@
-// Copies and fills. Executed when they are enqueued, under the lock, after every byte has been checked; on a capturing stream
-// accepted and not executed.
+// Copies and fills. Executed when they are enqueued, under the lock, after every byte has been checked; on a
+// capturing stream accepted and not executed.
 #include <cstring>
 
 #include "context_stack.h"
@@ -17,7 +17,8 @@ bool is_host(const State& state, const void* address, size_t bytes) {
   return address != nullptr && !overlaps_device_space(state, reinterpret_cast<uint64_t>(address), bytes);
 }
 
-/** Finds the stream for work of the current context, then runs the work unless the stream is being captured. */
+/** Finds the stream for work of the current context, then runs the work unless the stream is being captured.
+ */
 template <class Check, class Work>
 CUresult enqueue(Fn fn, CUstream stream, size_t bytes, Check&& check, Work&& work) {
   return call_in_context(fn, [&](State& state, Device& device) {

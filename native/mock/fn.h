@@ -1,4 +1,5 @@
-// Declares the mock's implementation of every function of the table, under CUDA's names. Must not know what they do.
+// Declares the mock's implementation of every function of the table, under CUDA's names. Must not know what
+// they do.
 #pragma once
 
 #include "../cuda/functions.h"

@@ -44,7 +44,8 @@ bool read_image(const char* image, Module* module) {
   }
   module->image = image;
   module->searchable = true;
-  return module->image.find(".version") != std::string::npos && module->image.find(".target") != std::string::npos;
+  return module->image.find(".version") != std::string::npos &&
+         module->image.find(".target") != std::string::npos;
 }
 
 bool name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
@@ -59,7 +60,9 @@ bool declares(const Module& module, const std::string& name) {
     const size_t word = module.image.find_last_not_of(" \t\r\n", at - 1);
     constexpr const char* kEntry = ".entry";
     constexpr size_t kLength = 6;
-    if (word != at - 1 && word + 1 >= kLength && module.image.compare(word + 1 - kLength, kLength, kEntry) == 0) return true;
+    if (word != at - 1 && word + 1 >= kLength &&
+        module.image.compare(word + 1 - kLength, kLength, kEntry) == 0)
+      return true;
   }
   return false;
 }
@@ -77,17 +80,21 @@ class CheckedMemory : public TwinMemory {
 };
 
 bool valid_dimensions(const LaunchDimensions& d) {
-  constexpr unsigned kMaxGridX = 0x7fffffff, kMaxGrid = 65535, kMaxBlock = 1024, kMaxBlockZ = 64, kMaxShared = 48 << 10;
+  constexpr unsigned kMaxGridX = 0x7fffffff, kMaxGrid = 65535, kMaxBlock = 1024, kMaxBlockZ = 64,
+                     kMaxShared = 48 << 10;
   for (int i = 0; i < 3; ++i) {
     if (d.grid[i] == 0 || d.block[i] == 0) return false;
   }
-  if (d.grid[0] > kMaxGridX || d.grid[1] > kMaxGrid || d.grid[2] > kMaxGrid || d.shared_bytes > kMaxShared) return false;
+  if (d.grid[0] > kMaxGridX || d.grid[1] > kMaxGrid || d.grid[2] > kMaxGrid || d.shared_bytes > kMaxShared)
+    return false;
   if (d.block[0] > kMaxBlock || d.block[1] > kMaxBlock || d.block[2] > kMaxBlockZ) return false;
   return uint64_t{d.block[0]} * d.block[1] * d.block[2] <= kMaxBlock;
 }
 
-/** The parameters as an array, from either of the two ways of passing them. @return false when they do not fit the kernel. */
-bool gather_parameters(const KernelTwin& twin, void** parameters, void** extra, std::vector<void*>* gathered) {
+/** The parameters as an array, from either of the two ways of passing them. @return false when they do not
+ * fit the kernel. */
+bool gather_parameters(const KernelTwin& twin, void** parameters, void** extra,
+                       std::vector<void*>* gathered) {
   if (parameters != nullptr) {
     if (extra != nullptr) return false;
     gathered->assign(parameters, parameters + twin.parameter_bytes.size());
@@ -139,7 +146,8 @@ CUresult fn::cuModuleUnload(CUmodule handle) {
 CUresult fn::cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
   return call_in_context(Fn::cuModuleGetFunction, [&](State& state, Device&) -> CUresult {
     const auto module = state.modules.find(handle);
-    if (function == nullptr || name == nullptr || module == state.modules.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (function == nullptr || name == nullptr || module == state.modules.end())
+      return CUDA_ERROR_INVALID_VALUE;
     const KernelTwin* twin = find_kernel_twin(name);
     if (twin == nullptr || !declares(module->second, name)) return CUDA_ERROR_NOT_FOUND;
     *function = state.new_handle<CUfunction>();
@@ -148,9 +156,9 @@ CUresult fn::cuModuleGetFunction(CUfunction* function, CUmodule handle, const ch
   });
 }
 
-CUresult fn::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                            unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters,
-                            void** extra) {
+CUresult fn::cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                            CUstream stream, void** parameters, void** extra) {
   return call_in_context(Fn::cuLaunchKernel, [&](State& state, Device& device) -> CUresult {
     const auto entry = state.functions.find(function);
     if (entry == state.functions.end()) return CUDA_ERROR_INVALID_HANDLE;

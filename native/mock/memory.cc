@@ -1,5 +1,5 @@
-// cudaMalloc memory: windows of addresses over the device's file, opened page by page as they are allocated; pinned host
-// memory; and who may touch what.
+// cudaMalloc memory: windows of addresses over the device's file, opened page by page as they are allocated;
+// pinned host memory; and who may touch what.
 #include "memory.h"
 
 #include <algorithm>
@@ -45,8 +45,8 @@ CUresult take_range(Device& device, uint64_t extent, uint64_t alignment, size_t*
   return CUDA_SUCCESS;
 }
 
-
-bool mapping_accessible(const State& state, const Device& device, CUdeviceptr address, uint64_t bytes, bool write) {
+bool mapping_accessible(const State& state, const Device& device, CUdeviceptr address, uint64_t bytes,
+                        bool write) {
   const uint64_t bit = uint64_t{1} << device.index;
   auto it = state.mappings.upper_bound(address);
   if (it == state.mappings.begin()) return false;
@@ -157,7 +157,8 @@ CUresult fn::cuMemAlloc(CUdeviceptr* address, size_t bytes) {
 }
 
 CUresult fn::cuMemFree(CUdeviceptr address) {
-  return call_in_context(Fn::cuMemFree, [&](State& state, Device&) { return free_allocation(state, address); });
+  return call_in_context(Fn::cuMemFree,
+                         [&](State& state, Device&) { return free_allocation(state, address); });
 }
 
 CUresult fn::cuMemHostAlloc(void** address, size_t bytes, unsigned flags) {
@@ -166,7 +167,8 @@ CUresult fn::cuMemHostAlloc(void** address, size_t bytes, unsigned flags) {
     if (address == nullptr || bytes == 0 || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (is_capturing(state, device)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     void* block = nullptr;
-    if (bytes > SIZE_MAX / 2 || posix_memalign(&block, kHostPage, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes > SIZE_MAX / 2 || posix_memalign(&block, kHostPage, bytes) != 0)
+      return CUDA_ERROR_OUT_OF_MEMORY;
     state.host_blocks.emplace(block, HostBlock{device.index});
     *address = block;
     return CUDA_SUCCESS;

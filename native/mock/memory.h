@@ -1,11 +1,13 @@
-// Device memory behind addresses: what may be touched by whom, and the giving back of what a device leaves behind.
+// Device memory behind addresses: what may be touched by whom, and the giving back of what a device leaves
+// behind.
 #pragma once
 
 #include "state.h"
 
 namespace cudalloc::mock {
 
-/** A cudaMalloc. CUDA_ERROR_OUT_OF_MEMORY when the device has not so much left; exactly `bytes` are counted. */
+/** A cudaMalloc. CUDA_ERROR_OUT_OF_MEMORY when the device has not so much left; exactly `bytes` are counted.
+ */
 CUresult allocate(State& state, Device& device, uint64_t bytes, CUdeviceptr* address);
 
 /** A cudaFree: the whole allocation at `address`. CUDA_ERROR_INVALID_VALUE for any other address. */

@@ -1,5 +1,6 @@
-// The CPU mock: the table of CUDA functions filled with stand-ins over real memory, and the controls that only a stand-in
-// can have. The one header of this folder that others include. Must not know of Node or of the code above the table.
+// The CPU mock: the table of CUDA functions filled with stand-ins over real memory, and the controls that
+// only a stand-in can have. The one header of this folder that others include. Must not know of Node or of
+// the code above the table.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ inline constexpr uint64_t kGranularity = uint64_t{2} << 20;
 const Functions& functions();
 
 /**
- * Opens a mock device (counted). Its capacity is fixed by the first opening and kept until the last `release_device`.
+ * Opens a mock device (counted). Its capacity is fixed by the first opening and kept until the last
+ * `release_device`.
  * @param index ordinal; -1: the lowest one that nobody has open.
  * @param capacity bytes; 0: what it already has, else the default.
  * @param conflict set to whether it was refused because the device is open with another capacity.
@@ -29,15 +31,18 @@ const Functions& functions();
  */
 int acquire_device(int index, uint64_t capacity, bool* conflict);
 
-/** Undoes one `acquire_device`. After the last one the device is as new: everything left on it is reclaimed. */
+/** Undoes one `acquire_device`. After the last one the device is as new: everything left on it is reclaimed.
+ */
 void release_device(int device);
 
 /**
- * The `n`th call from now (1: the next) that belongs to the device fails with `error` and has no effect; once.
- * A call belongs to the device of the calling thread's current context; without one, to the device it is about.
+ * The `n`th call from now (1: the next) that belongs to the device fails with `error` and has no effect;
+ * once. A call belongs to the device of the calling thread's current context; without one, to the device it
+ * is about.
  * @param device ordinal or `kAnyDevice`.
- * @param function a CUDA function's name, or `*`: any call but those that only look after the thread's context and
- *   the texts of errors (`cuCtxPushCurrent`, `cuCtxPopCurrent`, `cuGetErrorName`, `cuGetErrorString`, `cudaGetLastError`).
+ * @param function a CUDA function's name, or `*`: any call but those that only look after the thread's
+ * context and the texts of errors (`cuCtxPushCurrent`, `cuCtxPopCurrent`, `cuGetErrorName`,
+ * `cuGetErrorString`, `cudaGetLastError`).
  * @param n 0: every call from now on, until `clear_failures`.
  * @param error a CUresult, or a cudaError_t where the function is one of the runtime's. Not CUDA_SUCCESS.
  * @return false, and nothing done, for an unknown function or device or for CUDA_SUCCESS.
@@ -66,43 +71,48 @@ int64_t take_by_others(int device, int64_t bytes);
 void lose_device(int device, CUresult error);
 
 /**
- * Begins or ends the capture of a stream (null: the default stream) into a graph. What is enqueued on a capturing stream
- * is accepted and not executed. @return false when the stream is unknown.
+ * Begins or ends the capture of a stream (null: the default stream) into a graph. What is enqueued on a
+ * capturing stream is accepted and not executed. @return false when the stream is unknown.
  */
 bool set_capturing(int device, CUstream stream, bool capturing);
 
 /**
- * Calls received, by function name; failed ones under `<name>_failed` only (CUDA_ERROR_NOT_READY is no failure). Names that
- * were never called are left out. `unmapUnderPendingWork`: unmappings and frees made while events of the device were pending.
+ * Calls received, by function name; failed ones under `<name>_failed` only (CUDA_ERROR_NOT_READY is no
+ * failure). Names that were never called are left out. `unmapUnderPendingWork`: unmappings and frees made
+ * while events of the device were pending.
  * @param device ordinal, or `kAnyDevice` for the calls that belong to no device.
  */
 std::map<std::string, uint64_t> counters(int device);
 
 void reset_counters(int device);
 
-/** The error's number from its CUDA name (`CUDA_ERROR_OUT_OF_MEMORY`, `cudaErrorMemoryAllocation`); -1 when unknown. */
+/** The error's number from its CUDA name (`CUDA_ERROR_OUT_OF_MEMORY`, `cudaErrorMemoryAllocation`); -1 when
+ * unknown. */
 int error_by_name(const std::string& name);
 
 /** What the machine looks like. */
 struct Configuration {
   int device_count = kMaxDevices;
   uint64_t default_capacity = kDefaultCapacity;
-  bool virtual_memory = true;      // the device supports virtual memory management
-  bool peer_access = true;         // devices can reach each other's memory
+  bool virtual_memory = true;        // the device supports virtual memory management
+  bool peer_access = true;           // devices can reach each other's memory
   uint64_t largest_reservation = 0;  // address reservations above this are refused; 0: no limit
   int driver_version = 12040;
   int runtime_version = 12040;
 };
 
-/** Replaces the configuration; cuInit is then needed anew. @return false, and nothing done, while a device is in use. */
+/** Replaces the configuration; cuInit is then needed anew. @return false, and nothing done, while a device is
+ * in use. */
 bool configure(const Configuration& configuration);
 
-/** Whether the driver has shut down: every call then returns CUDA_ERROR_DEINITIALIZED (`cudaErrorCudartUnloading`). */
+/** Whether the driver has shut down: every call then returns CUDA_ERROR_DEINITIALIZED
+ * (`cudaErrorCudartUnloading`). */
 void set_shut_down(bool shut_down);
 
 /**
- * The process may have so many memory mappings (0: as the kernel says, vm.max_map_count). Short of it by some head room, calls
- * that would make more return CUDA_ERROR_OPERATING_SYSTEM, whose text names the limit. For tests.
+ * The process may have so many memory mappings (0: as the kernel says, vm.max_map_count). Short of it by some
+ * head room, calls that would make more return CUDA_ERROR_OPERATING_SYSTEM, whose text names the limit. For
+ * tests.
  */
 void set_mapping_limit(uint64_t limit);
 

@@ -1,5 +1,5 @@
-// First-fit allocator of numbers (file offsets): the lowest free range that fits, so that what is made in a row lies in a
-// row. Knows nothing of what the numbers stand for.
+// First-fit allocator of numbers (file offsets): the lowest free range that fits, so that what is made in a
+// row lies in a row. Knows nothing of what the numbers stand for.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The part of the CUDA runtime that is used: over the same memory, in the same primary contexts. The runtime initialises
-// itself, makes a device's primary context current when it first needs one, and keeps it.
+// The part of the CUDA runtime that is used: over the same memory, in the same primary contexts. The runtime
+// initialises itself, makes a device's primary context current when it first needs one, and keeps it.
 #include "context_stack.h"
 #include "fn.h"
 #include "memory.h"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr cudaError_t kInsufficientDriver = 35;
 
-/** Runs the body and remembers its error for cudaGetLastError. The numbers of both error types agree where both have one. */
+/** Runs the body and remembers its error for cudaGetLastError. The numbers of both error types agree where
+ * both have one. */
 template <class Body>
 cudaError_t runtime_call(Fn fn, int about, Body&& body) {
   const cudaError_t result = call(fn, about, [&](State& state) -> CUresult {

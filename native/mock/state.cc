@@ -48,7 +48,8 @@ void destroy_streams(State& state, Device& device) {
 
 template <class Map>
 void erase_of_device(Map& map, int device) {
-  for (auto it = map.begin(); it != map.end();) it = it->second.device == device ? map.erase(it) : std::next(it);
+  for (auto it = map.begin(); it != map.end();)
+    it = it->second.device == device ? map.erase(it) : std::next(it);
 }
 
 void create_devices(State& state) {
@@ -115,7 +116,8 @@ void settle_all(State& state) {
     any = false;
     for (auto& [handle, stream] : state.streams) any |= settle(*stream);
     for (StreamPointer& stream : state.draining) any |= settle(*stream);
-    for (Device& device : state.devices) any |= settle(*device.default_stream) | settle(*device.per_thread_stream);
+    for (Device& device : state.devices)
+      any |= settle(*device.default_stream) | settle(*device.per_thread_stream);
   }
   state.draining.erase(std::remove_if(state.draining.begin(), state.draining.end(),
                                       [](const StreamPointer& stream) { return stream->pending.empty(); }),

@@ -1,5 +1,5 @@
-// Everything the mock knows: devices, memory, streams, modules; and `call`, the frame around every function. One lock guards
-// it all. Must not know of the controls' callers.
+// Everything the mock knows: devices, memory, streams, modules; and `call`, the frame around every function.
+// One lock guards it all. Must not know of the controls' callers.
 #pragma once
 
 #include <array>
@@ -21,10 +21,12 @@
 namespace cudalloc::mock {
 
 inline constexpr uint64_t kHostPage = 4096;
-/** Room in a device's file of memory: far beyond any capacity, so that fragmentation of the file never matters. */
+/** Room in a device's file of memory: far beyond any capacity, so that fragmentation of the file never
+ * matters. */
 inline constexpr uint64_t kFileBytes = uint64_t{1} << 56;
 
-/** Addresses for cudaMalloc, with a range of the device's file behind all of them; what is not allocated is inaccessible. */
+/** Addresses for cudaMalloc, with a range of the device's file behind all of them; what is not allocated is
+ * inaccessible. */
 struct Window {
   uint64_t address;
   uint64_t offset;  // in the file
@@ -145,7 +147,8 @@ State& state();
 /** This thread's current context. @return the device, or null (`*result` then says why). */
 Device* current_device(State& state, CUresult* result);
 
-/** Destroys what lives in the device's primary context: allocations, pinned memory, streams, events, modules. */
+/** Destroys what lives in the device's primary context: allocations, pinned memory, streams, events, modules.
+ */
 void destroy_context(State& state, Device& device);
 
 /** Makes the device as new. */

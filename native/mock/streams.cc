@@ -113,7 +113,8 @@ CUresult fn::cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned f
     if (implicitly_captured(state, device, *stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (event->capture != 0) {
       // A captured event draws the waiting stream into its capture; a stream cannot be in two.
-      if (stream->capture != 0 && stream->capture != event->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+      if (stream->capture != 0 && stream->capture != event->capture)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
       stream->capture = event->capture;
     } else if (stream->capture == 0 && event->point && !event->point->done) {
       append_point(stream, false, event->point);
@@ -127,7 +128,8 @@ CUresult fn::cuStreamIsCapturing(CUstream handle, int* status) {
     const StreamPointer stream = find_stream(state, device, handle);
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (stream->capture == 0 && implicitly_captured(state, device, *stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (stream->capture == 0 && implicitly_captured(state, device, *stream))
+      return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     *status = stream->capture != 0 ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   });
@@ -155,7 +157,8 @@ CUresult fn::cuEventRecord(CUevent handle, CUstream stream_handle) {
   return call_in_context(Fn::cuEventRecord, [&](State& state, Device& device) -> CUresult {
     Event* event = find_event(state, handle);
     const StreamPointer stream = find_stream(state, device, stream_handle);
-    if (event == nullptr || stream == nullptr || event->device != stream->device) return CUDA_ERROR_INVALID_HANDLE;
+    if (event == nullptr || stream == nullptr || event->device != stream->device)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (implicitly_captured(state, device, *stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     event->capture = stream->capture;
     const bool held = state.devices[static_cast<size_t>(stream->device)].hold_events;

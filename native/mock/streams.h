@@ -9,8 +9,9 @@ namespace cudalloc::mock {
 StreamPointer find_stream(State& state, Device& device, CUstream handle);
 
 /**
- * The stream for work of `device`'s context. CUDA_ERROR_INVALID_HANDLE when there is none or it is of another context;
- * CUDA_ERROR_STREAM_CAPTURE_IMPLICIT for the default stream while a stream that synchronises with it is being captured.
+ * The stream for work of `device`'s context. CUDA_ERROR_INVALID_HANDLE when there is none or it is of another
+ * context; CUDA_ERROR_STREAM_CAPTURE_IMPLICIT for the default stream while a stream that synchronises with it
+ * is being captured.
  */
 CUresult stream_for_work(State& state, Device& device, CUstream handle, StreamPointer* stream);
 

@@ -25,7 +25,8 @@ PointPointer append_point(const StreamPointer& stream, bool held, PointPointer a
 
 void complete(PointPointer point) {
   if (point->done) return;
-  // A pending point sits in the queue of its stream, which is therefore alive: destroyed streams are kept until empty.
+  // A pending point sits in the queue of its stream, which is therefore alive: destroyed streams are kept
+  // until empty.
   const StreamPointer stream = point->stream.lock();
   while (!point->done) {
     const PointPointer front = stream->pending.front();

@@ -1,5 +1,5 @@
-// Order of work: streams, and the points in them that events mark. Work is executed when it is enqueued, so only the points
-// can be pending. Must not know of memory or of the CUDA functions.
+// Order of work: streams, and the points in them that events mark. Work is executed when it is enqueued, so
+// only the points can be pending. Must not know of memory or of the CUDA functions.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ struct Stream;
 /** A place in a stream's work: an event's, or that of a wait for another point. */
 struct Point {
   std::weak_ptr<Stream> stream;
-  bool held = false;                // completes only when told
-  std::shared_ptr<Point> awaited;   // completes no earlier than this one
+  bool held = false;               // completes only when told
+  std::shared_ptr<Point> awaited;  // completes no earlier than this one
   bool done = false;
   std::chrono::steady_clock::time_point completed;
 };
@@ -36,7 +36,8 @@ PointPointer append_point(const StreamPointer& stream, bool held, PointPointer a
 /** Completes the point, what it awaits, and everything before it on its stream. */
 void complete(PointPointer point);
 
-/** Forgets everything on the stream, without completing what that awaits; whoever awaits it need not any more. */
+/** Forgets everything on the stream, without completing what that awaits; whoever awaits it need not any
+ * more. */
 void abandon(Stream& stream);
 
 /** Completes everything on the stream. */

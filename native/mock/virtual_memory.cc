@@ -1,23 +1,18 @@
-// Virtual memory management: address ranges, handles, mappings, access. A handle is a range of its device's file, a mapping
-// that range at reserved addresses; access is the protection of the addresses.
+// Virtual memory management: address ranges, handles, mappings, access. A handle is a range of its device's
+// file, a mapping that range at reserved addresses; access is the protection of the addresses.
 #include <algorithm>
 #include <iterator>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "context_stack.h"
 #include "fn.h"
+#include "mapping_access.h"
 #include "memory.h"
 
 namespace cudalloc::mock {
 namespace {
 
-constexpr int kAccessRead = 1;  // CU_MEM_ACCESS_FLAGS_PROT_READ
 constexpr int kPosixFileDescriptor = 1;
 constexpr uint64_t kUserAddresses = uint64_t{1} << 47;
-
-using MappingIterator = std::map<CUdeviceptr, Mapping>::iterator;
 
 bool granular(uint64_t value) { return value % kGranularity == 0; }
 
@@ -25,11 +20,13 @@ bool granular(uint64_t value) { return value % kGranularity == 0; }
 Device* device_of_prop(State& state, const CUmemAllocationProp* prop, CUresult* result) {
   *result = CUDA_ERROR_INVALID_VALUE;
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return nullptr;
-  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->win32HandleMetaData != nullptr) return nullptr;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || prop->win32HandleMetaData != nullptr)
+    return nullptr;
   Device* device = device_at(state, prop->location.id);
   if (device == nullptr) {
     *result = CUDA_ERROR_INVALID_DEVICE;
-  } else if (!state.configuration.virtual_memory || (prop->requestedHandleTypes & ~kPosixFileDescriptor) != 0) {
+  } else if (!state.configuration.virtual_memory ||
+             (prop->requestedHandleTypes & ~kPosixFileDescriptor) != 0) {
     *result = CUDA_ERROR_NOT_SUPPORTED;
     device = nullptr;
   } else {
@@ -69,7 +66,8 @@ bool anything_mapped(const State& state, CUdeviceptr address, uint64_t bytes) {
 }
 
 /** Finds the mappings that make up a range exactly. @return false when it has gaps or cuts a mapping. */
-bool whole_mappings(State& state, CUdeviceptr address, uint64_t bytes, MappingIterator* first, MappingIterator* last) {
+bool whole_mappings(State& state, CUdeviceptr address, uint64_t bytes, MappingIterator* first,
+                    MappingIterator* last) {
   *first = state.mappings.find(address);
   auto it = *first;
   CUdeviceptr at = address;
@@ -81,52 +79,6 @@ bool whole_mappings(State& state, CUdeviceptr address, uint64_t bytes, MappingIt
   }
   *last = it;
   return at == end && bytes > 0 && end > address;
-}
-
-Protection protection_of(const Mapping& mapping) {
-  if (mapping.writers != 0) return Protection::kReadWrite;
-  return mapping.readers != 0 ? Protection::kRead : Protection::kNone;
-}
-
-/** Sets the CPU's protection of the mappings to fit their access, one call for each run of equal ones. */
-CUresult apply_protection(MappingIterator first, MappingIterator last) {
-  while (first != last) {
-    const CUdeviceptr begin = first->first;
-    const Protection protection = protection_of(first->second);
-    CUdeviceptr end = begin;
-    for (; first != last && protection_of(first->second) == protection; ++first) end = first->first + first->second.bytes;
-    const CUresult result = protect(begin, end - begin, protection);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return CUDA_SUCCESS;
-}
-
-CUresult check_access(State& state, const Mapping& mapping, const CUmemAccessDesc& desc) {
-  const bool known = desc.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || desc.flags == kAccessRead ||
-                     desc.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  if (!known || desc.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
-  if (device_at(state, desc.location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  const bool own = state.physicals.at(mapping.handle).device == desc.location.id;
-  return own || state.configuration.peer_access ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult set_access(MappingIterator first, MappingIterator last, const CUmemAccessDesc* desc, size_t count) {
-  std::vector<std::pair<uint64_t, uint64_t>> before;
-  for (auto it = first; it != last; ++it) {
-    before.emplace_back(it->second.readers, it->second.writers);
-    for (size_t i = 0; i < count; ++i) {
-      const uint64_t bit = uint64_t{1} << desc[i].location.id;
-      it->second.readers = desc[i].flags != 0 ? it->second.readers | bit : it->second.readers & ~bit;
-      const bool write = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-      it->second.writers = write ? it->second.writers | bit : it->second.writers & ~bit;
-    }
-  }
-  const CUresult result = apply_protection(first, last);
-  if (result == CUDA_SUCCESS) return result;
-  size_t i = 0;
-  for (auto it = first; it != last; ++it, ++i) std::tie(it->second.readers, it->second.writers) = before[i];
-  apply_protection(first, last);  // gives back what the first attempt took, so there is room for it
-  return result;
 }
 
 /** The device that a mapping's memory is on; -1 when nothing is mapped there. */
@@ -157,7 +109,8 @@ void release_virtual_memory(State& state, Device& device) {
       ++it;
       continue;
     }
-    // Refused only at the kernel's limit on mappings; the addresses then show dead memory until they are released.
+    // Refused only at the kernel's limit on mappings; the addresses then show dead memory until they are
+    // released.
     unmap_file(it->first, it->second.bytes);
     --physical->second.mappings;
     const CUmemGenericAllocationHandle handle = it->second.handle;
@@ -214,7 +167,8 @@ CUresult fn::cuMemGetAllocationGranularity(size_t* granularity, const CUmemAlloc
   return call(Fn::cuMemGetAllocationGranularity, device_in_prop(prop), [&](State& state) -> CUresult {
     constexpr int kRecommended = 1;
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (granularity == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > kRecommended) return result;
+    if (granularity == nullptr || option < CU_MEM_ALLOC_GRANULARITY_MINIMUM || option > kRecommended)
+      return result;
     if (device_of_prop(state, prop, &result) != nullptr) *granularity = kGranularity;
     return result;
   });
@@ -258,7 +212,8 @@ CUresult fn::cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGen
   return call(Fn::cuMemMap, device_of_handle(handle), [&](State& state) -> CUresult {
     const auto it = state.physicals.find(handle);
     if (it == state.physicals.end() || it->second.released) return CUDA_ERROR_INVALID_VALUE;
-    if (offset != 0 || flags != 0 || bytes != it->second.bytes || !granular(address)) return CUDA_ERROR_INVALID_VALUE;
+    if (offset != 0 || flags != 0 || bytes != it->second.bytes || !granular(address))
+      return CUDA_ERROR_INVALID_VALUE;
     if (reservation_around(state, address, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (anything_mapped(state, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     const Device& device = state.devices[static_cast<size_t>(it->second.device)];

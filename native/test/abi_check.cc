@@ -49,7 +49,8 @@ SAME_SIZE(CUmemLocation);
 SAME_SIZE(CUmemAllocationProp);
 SAME_SIZE(CUmemAccessDesc);
 
-#define SAME_OFFSET(type, member) static_assert(offsetof(::type, member) == offsetof(cudalloc::type, member), #type)
+#define SAME_OFFSET(type, member) \
+  static_assert(offsetof(::type, member) == offsetof(cudalloc::type, member), #type)
 SAME_OFFSET(CUmemLocation, type);
 SAME_OFFSET(CUmemLocation, id);
 SAME_OFFSET(CUmemAllocationProp, type);
@@ -61,7 +62,8 @@ SAME_OFFSET(CUmemAllocationProp, allocFlags.usage);
 SAME_OFFSET(CUmemAccessDesc, location);
 SAME_OFFSET(CUmemAccessDesc, flags);
 
-#define SAME_VALUE(name) static_assert(static_cast<long long>(::name) == static_cast<long long>(cudalloc::name), #name)
+#define SAME_VALUE(name) \
+  static_assert(static_cast<long long>(::name) == static_cast<long long>(cudalloc::name), #name)
 SAME_VALUE(CUDA_SUCCESS);
 SAME_VALUE(CUDA_ERROR_INVALID_VALUE);
 SAME_VALUE(CUDA_ERROR_OUT_OF_MEMORY);
@@ -119,7 +121,8 @@ static_assert(cudalloc::CU_MEMHOSTALLOC_PORTABLE == 1);
 namespace cudalloc {
 
 // The parameter lists below mean our types, since this is our namespace.
-#define X(name, exported, need, params) static_assert(SameShape<int params, decltype(::exported)>::value, #exported);
+#define X(name, exported, need, params) \
+  static_assert(SameShape<int params, decltype(::exported)>::value, #exported);
 CUDALLOC_DRIVER_FUNCTIONS(X)
 #undef X
 

@@ -68,8 +68,10 @@ TEST_CASE("a kernel is found by its name and run") {
   uint32_t value = 0xC0FFEE;
   uint64_t count = 1000;
   void* parameters[] = {&target, &value, &count};
-  CHECK(cuda().cuLaunchKernel(fill, 0, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(cuda().cuLaunchKernel(fill, 1, 1, 1, 2048, 1, 1, 0, nullptr, parameters, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuda().cuLaunchKernel(fill, 0, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuda().cuLaunchKernel(fill, 1, 1, 1, 2048, 1, 1, 0, nullptr, parameters, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
   CHECK(cuda().cuLaunchKernel(fill, 4, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr) == CUDA_SUCCESS);
   std::vector<uint8_t> bytes(4096);
   REQUIRE(read(address, bytes) == CUDA_SUCCESS);
@@ -82,7 +84,8 @@ TEST_CASE("a kernel is found by its name and run") {
   CHECK(cuda().cuModuleUnload(module) == CUDA_SUCCESS);
   if (is_standin()) {
     CHECK(cuda().cuModuleUnload(module) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(cuda().cuLaunchKernel(fill, 4, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(cuda().cuLaunchKernel(fill, 4, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr) ==
+          CUDA_ERROR_INVALID_HANDLE);
   }
   cuda().cuMemFree(address);
 }
@@ -140,7 +143,10 @@ TEST_CASE("what is no image is refused") {
   OnDevice device;
   CUmodule module = nullptr;
   CHECK(cuda().cuModuleLoadData(&module, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  for (const char* garbage : {"", "hello", "\x7f" "ELG", "int main() { return 0; }"}) {
+  for (const char* garbage : {"", "hello",
+                              "\x7f"
+                              "ELG",
+                              "int main() { return 0; }"}) {
     const CUresult result = cuda().cuModuleLoadData(&module, garbage);
     CAPTURE(garbage);
     CHECK(result != CUDA_SUCCESS);

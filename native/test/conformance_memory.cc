@@ -116,7 +116,8 @@ TEST_CASE("copies beyond an allocation, of unknown or freed memory, are refused 
     CHECK(cuda().cuMemcpyHtoDAsync(freed, bytes.data(), 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuda().cuMemcpyDtoHAsync(bytes.data(), freed, 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuda().cuMemcpyDtoDAsync(a, freed, 1, nullptr) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(cuda().cuMemcpyDtoHAsync(bytes.data(), ~CUdeviceptr{0} - 4, 100, nullptr) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuda().cuMemcpyDtoHAsync(bytes.data(), ~CUdeviceptr{0} - 4, 100, nullptr) ==
+          CUDA_ERROR_INVALID_VALUE);
     CHECK(cuda().cuMemcpyHtoDAsync(a, nullptr, 16, nullptr) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuda().cuMemcpyDtoHAsync(reinterpret_cast<void*>(a), a, 16, nullptr) == CUDA_ERROR_INVALID_VALUE);
   }
@@ -151,11 +152,13 @@ TEST_CASE("memory of another device needs access, but for peer copies") {
   OnDevice device(0);
   REQUIRE(cuda().cuMemAlloc(&here, kMiB) == CUDA_SUCCESS);
   CHECK(cuda().cuMemcpyDtoDAsync(here, there, kMiB, nullptr) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(cuda().cuMemcpyPeerAsync(here, device.context(), there, other.context(), kMiB, nullptr) == CUDA_SUCCESS);
+  CHECK(cuda().cuMemcpyPeerAsync(here, device.context(), there, other.context(), kMiB, nullptr) ==
+        CUDA_SUCCESS);
   std::vector<uint8_t> back(kMiB);
   CHECK(read(here, back) == CUDA_SUCCESS);
   CHECK(back == bytes);
-  CHECK(cuda().cuMemcpyPeerAsync(here, nullptr, there, other.context(), kMiB, nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuda().cuMemcpyPeerAsync(here, nullptr, there, other.context(), kMiB, nullptr) ==
+        CUDA_ERROR_INVALID_CONTEXT);
   REQUIRE(cuda().cuCtxEnablePeerAccess(other.context(), 0) == CUDA_SUCCESS);
   CHECK(cuda().cuMemcpyDtoDAsync(here, there, kMiB, nullptr) == CUDA_SUCCESS);
   // One way only.

@@ -9,7 +9,8 @@ TEST_CASE("granularity is asked of a property") {
   OnDevice device;
   size_t granularity = 0;
   CUmemAllocationProp prop = memory_on(0);
-  CHECK(cuda().cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+  CHECK(cuda().cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
+        CUDA_SUCCESS);
   CHECK(granularity == kPage);
   CHECK(cuda().cuMemGetAllocationGranularity(nullptr, &prop, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuda().cuMemGetAllocationGranularity(&granularity, nullptr, 0) == CUDA_ERROR_INVALID_VALUE);
@@ -81,7 +82,8 @@ TEST_CASE("mapping takes the whole handle, offset 0, aligned, into a reserved an
   }
   CHECK(cuda().cuMemMap(range.at(), 2 * kPage, 0, another, 0) == CUDA_SUCCESS);
   CHECK(cuda().cuMemMap(range.at(4 * kPage), 2 * kPage, 0, another, 0) == CUDA_SUCCESS);
-  for (const uint64_t page : {0, 2, 4}) CHECK(cuda().cuMemUnmap(range.at(page * kPage), 2 * kPage) == CUDA_SUCCESS);
+  for (const uint64_t page : {0, 2, 4})
+    CHECK(cuda().cuMemUnmap(range.at(page * kPage), 2 * kPage) == CUDA_SUCCESS);
   CHECK(cuda().cuMemRelease(handle) == CUDA_SUCCESS);
   CHECK(cuda().cuMemRelease(another) == CUDA_SUCCESS);
 }

@@ -1,5 +1,5 @@
-// Runs of pages are all or nothing: a failure is injected at every driver call of each operation, then the state is checked
-// and the operation done again.
+// Runs of pages are all or nothing: a failure is injected at every driver call of each operation, then the
+// state is checked and the operation done again.
 #include <numeric>
 #include <vector>
 
@@ -20,7 +20,8 @@ struct Fixture {
   void unmap() { device->mem_unmap(range, kPage, pages.size()); }
   void release() { device->mem_release(pages.data(), pages.size()); }
   void stamp() {
-    for (int i = 0; i < kPages; ++i) device->memset(range + i * kPage, static_cast<uint8_t>(0x10 + i), kPage, 0);
+    for (int i = 0; i < kPages; ++i)
+      device->memset(range + i * kPage, static_cast<uint8_t>(0x10 + i), kPage, 0);
   }
   bool stamped() {
     for (int i = 0; i < kPages; ++i) {

@@ -116,8 +116,8 @@ TEST_CASE("a capture is found before any call that would break it") {
   CHECK(code_of([&] { device->host_alloc(4096); }) == capturing);
   CHECK(code_of([&] { device->close(); }) == capturing);
   // The mock refuses such calls too; it was never asked.
-  for (const char* name : {"cudaMalloc", "cudaFree", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventQuery",
-                           "cuEventSynchronize", "cuMemHostAlloc"}) {
+  for (const char* name : {"cudaMalloc", "cudaFree", "cuCtxSynchronize", "cuStreamSynchronize",
+                           "cuEventQuery", "cuEventSynchronize", "cuMemHostAlloc"}) {
     CHECK(device.calls(std::string(name) + "_failed") == 0);
   }
   REQUIRE(mock::set_capturing(device.index, device->stream_handle(stream), false));

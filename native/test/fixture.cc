@@ -11,7 +11,8 @@ namespace cudalloc::test {
 namespace {
 
 void require(CUresult result, const char* what) {
-  if (result != CUDA_SUCCESS) throw std::runtime_error(std::string(what) + " returned " + std::to_string(result));
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error(std::string(what) + " returned " + std::to_string(result));
 }
 
 }  // namespace

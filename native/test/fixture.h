@@ -1,5 +1,5 @@
-// What the conformance tests run on: the table named on the command line, and its device 0 with its context current. Must not
-// know which rules are tested.
+// What the conformance tests run on: the table named on the command line, and its device 0 with its context
+// current. Must not know which rules are tested.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ inline constexpr uint64_t kCapacity = 256 * kMiB;
 
 /** The table under test. */
 const Functions& cuda();
-/** The mock or a stand-in library: as strict as the documentation, where a GPU's driver may let things pass. */
+/** The mock or a stand-in library: as strict as the documentation, where a GPU's driver may let things pass.
+ */
 bool is_standin();
 int device_count();
 
@@ -59,7 +60,8 @@ class Range {
 CUmemGenericAllocationHandle create_handle(uint64_t bytes, int device = 0);
 
 /** Maps the whole handle and gives `device` access. */
-void map_with_access(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle, int device = 0);
+void map_with_access(CUdeviceptr address, uint64_t bytes, CUmemGenericAllocationHandle handle,
+                     int device = 0);
 
 std::vector<uint8_t> pattern(uint64_t bytes, uint8_t seed);
 /** Blocking copies on the default stream; the first error. */

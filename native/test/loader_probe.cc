@@ -1,5 +1,6 @@
-// Loads the driver as the addon does and prints what was found, one `key=value` a line, then does a round through the table:
-// allocation, virtual memory, copies. Run by loader_test.cc with another environment each time.
+// Loads the driver as the addon does and prints what was found, one `key=value` a line, then does a round
+// through the table: allocation, virtual memory, copies. Run by loader_test.cc with another environment each
+// time.
 #include <cstdio>
 #include <vector>
 
@@ -11,8 +12,10 @@ namespace {
 /** The first call that fails, or null. */
 const char* use_memory(const Functions& cuda, CUdeviceptr address) {
   std::vector<unsigned char> out(4096, 42), back(4096);
-  if (cuda.cuMemcpyHtoDAsync(address, out.data(), out.size(), nullptr) != CUDA_SUCCESS) return "cuMemcpyHtoDAsync";
-  if (cuda.cuMemcpyDtoHAsync(back.data(), address, back.size(), nullptr) != CUDA_SUCCESS) return "cuMemcpyDtoHAsync";
+  if (cuda.cuMemcpyHtoDAsync(address, out.data(), out.size(), nullptr) != CUDA_SUCCESS)
+    return "cuMemcpyHtoDAsync";
+  if (cuda.cuMemcpyDtoHAsync(back.data(), address, back.size(), nullptr) != CUDA_SUCCESS)
+    return "cuMemcpyDtoHAsync";
   if (cuda.cuStreamSynchronize(nullptr) != CUDA_SUCCESS) return "cuStreamSynchronize";
   return back == out ? nullptr : "the bytes";
 }
@@ -56,7 +59,8 @@ const char* use_virtual_memory(const Functions& cuda) {
 void print_use(const Driver& found) {
   const Functions& cuda = found.functions;
   CUcontext context = nullptr;
-  if (cuda.cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS || cuda.cuCtxPushCurrent(context) != CUDA_SUCCESS) {
+  if (cuda.cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+      cuda.cuCtxPushCurrent(context) != CUDA_SUCCESS) {
     std::printf("malloc=cuDevicePrimaryCtxRetain\n");
     return;
   }
@@ -71,9 +75,11 @@ void print_use(const Driver& found) {
 
 int main() {
   const cudalloc::Driver& found = cudalloc::driver();
-  std::printf("driver_library=%s\nruntime_library=%s\n", found.driver_library.c_str(), found.runtime_library.c_str());
+  std::printf("driver_library=%s\nruntime_library=%s\n", found.driver_library.c_str(),
+              found.runtime_library.c_str());
   std::printf("driver_version=%d\nruntime_version=%d\n", found.driver_version, found.runtime_version);
-  std::printf("driver_reason=%s\nruntime_reason=%s\n", found.driver_reason.c_str(), found.runtime_reason.c_str());
+  std::printf("driver_reason=%s\nruntime_reason=%s\n", found.driver_reason.c_str(),
+              found.runtime_reason.c_str());
   std::printf("device_reason=%s\ndevice_count=%d\n", found.device_reason.c_str(), found.device_count);
   std::printf("missing=");
   for (const std::string& name : found.missing) std::printf("%s ", name.c_str());

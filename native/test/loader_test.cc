@@ -1,8 +1,7 @@
-// The real loader over stand-in libraries: symbol versions, old drivers, missing functions, the choice of runtime. Each case is
-// a process of its own, since libraries stay loaded.
+// The real loader over stand-in libraries: symbol versions, old drivers, missing functions, the choice of
+// runtime. Each case is a process of its own, since libraries stay loaded.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
-
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -14,7 +13,9 @@ namespace {
 
 const std::string kStandins = CUDALLOC_STANDINS;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 struct Probe {
   std::map<std::string, std::string> found;
@@ -24,8 +25,8 @@ struct Probe {
 
 /** Runs the probe with a driver and a runtime of the given folders, and further assignments. */
 Probe probe(const std::string& driver, const std::string& runtime, const std::string& environment = "") {
-  std::string command = "CUDALLOC_LIBCUDA='" + driver + "' CUDALLOC_LIBCUDART='" + runtime + "' " + environment + " " +
-                        CUDALLOC_LOADER_PROBE + " 2>&1";
+  std::string command = "CUDALLOC_LIBCUDA='" + driver + "' CUDALLOC_LIBCUDART='" + runtime + "' " +
+                        environment + " " + CUDALLOC_LOADER_PROBE + " 2>&1";
   Probe result;
   FILE* pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -130,7 +131,8 @@ TEST_CASE("no driver, the toolkit's stub, a driver that does not start, no devic
   CHECK(none["device_count"] == "0");
   CHECK(none["driver_library"].empty());
   CHECK(contains(none["driver_reason"], "libcuda.so.1"));
-  Probe stub = probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuInit:0:CUDA_ERROR_STUB_LIBRARY");
+  Probe stub =
+      probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuInit:0:CUDA_ERROR_STUB_LIBRARY");
   CHECK(stub["device_count"] == "0");
   CHECK(contains(stub["driver_reason"], "CUDA_ERROR_STUB_LIBRARY"));
   Probe broken = probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuInit:0:999");
@@ -139,10 +141,11 @@ TEST_CASE("no driver, the toolkit's stub, a driver that does not start, no devic
   Probe empty = probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_DEVICES=0");
   CHECK(empty["device_count"] == "0");
   CHECK(!empty["device_reason"].empty());
-  Probe down = probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuInit:0:CUDA_ERROR_DEINITIALIZED");
+  Probe down =
+      probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuInit:0:CUDA_ERROR_DEINITIALIZED");
   CHECK(down["device_count"] == "0");
-  Probe uncounted =
-      probe(driver_in("current"), kRuntime, "CUDALLOC_STANDIN_FAIL=cuDeviceGetCount:0:CUDA_ERROR_NOT_PERMITTED");
+  Probe uncounted = probe(driver_in("current"), kRuntime,
+                          "CUDALLOC_STANDIN_FAIL=cuDeviceGetCount:0:CUDA_ERROR_NOT_PERMITTED");
   CHECK(uncounted["device_count"] == "0");
   CHECK(contains(uncounted["device_reason"], "CUDA_ERROR_NOT_PERMITTED"));
 }

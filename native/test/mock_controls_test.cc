@@ -163,7 +163,7 @@ TEST_CASE("counters hold every call, failed ones apart; a query that is not read
   REQUIRE(cuda().cuEventRecord(event, nullptr) == CUDA_SUCCESS);
   CHECK(cuda().cuEventQuery(event) == CUDA_ERROR_NOT_READY);
   CHECK(cuda().cuEventQuery(nullptr) == CUDA_ERROR_INVALID_HANDLE);
-  const std::map<std::string, uint64_t> expected = {{"cuMemAlloc", 1},   {"cuMemAlloc_failed", 1},
+  const std::map<std::string, uint64_t> expected = {{"cuMemAlloc", 1},    {"cuMemAlloc_failed", 1},
                                                     {"cuEventCreate", 1}, {"cuEventRecord", 1},
                                                     {"cuEventQuery", 1},  {"cuEventQuery_failed", 1}};
   CHECK(mock::counters(device.index) == expected);
@@ -221,8 +221,8 @@ TEST_CASE("configurations: none, no virtual memory, no peers, a limit on reserva
     MockDevice first;
     MockDevice device;
     int value = -1;
-    CHECK(cuda().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device.index) ==
-          CUDA_SUCCESS);
+    CHECK(cuda().cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                      device.index) == CUDA_SUCCESS);
     CHECK(value == 0);
     CUdeviceptr address = 0;
     CHECK(cuda().cuMemAddressReserve(&address, kPage, 0, 0, 0) == CUDA_ERROR_NOT_SUPPORTED);

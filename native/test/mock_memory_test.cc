@@ -1,4 +1,5 @@
-// The mock's memory: real bytes at any capacity, faults where CUDA has none to give, the kernel's limit on mappings.
+// The mock's memory: real bytes at any capacity, faults where CUDA has none to give, the kernel's limit on
+// mappings.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -147,11 +148,37 @@ TEST_CASE("the kernel's limit on mappings is a named error, and freeing gets awa
   const char* text = nullptr;
   CHECK(cuda().cuGetErrorString(result, &text) == CUDA_SUCCESS);
   CHECK(std::string(text).find("vm.max_map_count") != std::string::npos);
-  for (uint64_t i = 0; i < mapped; ++i) CHECK(cuda().cuMemUnmap(range.at(2 * i * kPage), kPage) == CUDA_SUCCESS);
+  for (uint64_t i = 0; i < mapped; ++i)
+    CHECK(cuda().cuMemUnmap(range.at(2 * i * kPage), kPage) == CUDA_SUCCESS);
   CHECK(cuda().cuMemMap(range.at(), kPage, 0, handles[0], 0) == CUDA_SUCCESS);
   CHECK(cuda().cuMemUnmap(range.at(), kPage) == CUDA_SUCCESS);
   mock::set_mapping_limit(0);
   for (const auto handle : handles) CHECK(cuda().cuMemRelease(handle) == CUDA_SUCCESS);
+}
+
+TEST_CASE("at the limit, what fails has changed nothing") {
+  MockDevice device;
+  Range range(kPage);
+  const auto handle = create_handle(kPage, device.index);
+  REQUIRE(cuda().cuMemMap(range.at(), kPage, 0, handle, 0) == CUDA_SUCCESS);
+  const CUdeviceptr block = device.malloc(kPage);
+  const uint64_t free = device.free_bytes();
+  const CUmemAccessDesc access = access_for(device.index);
+  CUdeviceptr address = 0;
+  std::vector<uint8_t> bytes(16);
+  mock::set_mapping_limit(1);
+  CHECK(cuda().cuMemSetAccess(range.at(), kPage, &access, 1) == CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK(read(range.at(), bytes) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuda().cuMemAlloc(&address, kMiB) == CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK(cuda().cuMemAddressReserve(&address, kPage, 0, 0, 0) == CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK(device.free_bytes() == free);
+  CHECK(cuda().cuMemFree(block) == CUDA_SUCCESS);
+  mock::set_mapping_limit(0);
+  CHECK(cuda().cuMemSetAccess(range.at(), kPage, &access, 1) == CUDA_SUCCESS);
+  CHECK(read(range.at(), bytes) == CUDA_SUCCESS);
+  CHECK(device.malloc(kPage) == block);
+  CHECK(cuda().cuMemUnmap(range.at(), kPage) == CUDA_SUCCESS);
+  CHECK(cuda().cuMemRelease(handle) == CUDA_SUCCESS);
 }
 
 TEST_CASE("the kernel's own limit is met before it is hit") {

@@ -1,4 +1,5 @@
-// Many threads on the same and on different mock devices, with the controls used meanwhile. Also run under ThreadSanitizer.
+// Many threads on the same and on different mock devices, with the controls used meanwhile. Also run under
+// ThreadSanitizer.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -68,10 +69,12 @@ int work(int device, int seed) {
 TEST_CASE("threads on two devices keep their bytes, and nothing is left") {
   REQUIRE(mock::functions().cuInit(0) == CUDA_SUCCESS);
   bool conflict = false;
-  const int devices[2] = {mock::acquire_device(-1, 64 * kPage, &conflict), mock::acquire_device(-1, 64 * kPage, &conflict)};
+  const int devices[2] = {mock::acquire_device(-1, 64 * kPage, &conflict),
+                          mock::acquire_device(-1, 64 * kPage, &conflict)};
   // Held by this thread, so that the context lives on when a worker ends.
   CUcontext context = nullptr;
-  for (const int device : devices) REQUIRE(mock::functions().cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+  for (const int device : devices)
+    REQUIRE(mock::functions().cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
   std::atomic<int> errors{0};
   std::atomic<bool> stop{false};
   std::thread controls([&] {

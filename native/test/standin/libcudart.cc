@@ -1,4 +1,5 @@
-// The stand-in runtime: its functions come from the stand-in driver that the process has loaded, so both share their devices.
+// The stand-in runtime: its functions come from the stand-in driver that the process has loaded, so both
+// share their devices.
 #include "standin.h"
 
 extern "C" const cudalloc::Functions* cudalloc_standin_functions();

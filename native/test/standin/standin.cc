@@ -41,7 +41,8 @@ void inject(const char* text) {
     std::getline(parts, function, ':');
     std::getline(parts, n, ':');
     std::getline(parts, error, ':');
-    if (!mock::fail_nth(mock::kAnyDevice, function, std::strtoull(n.c_str(), nullptr, 10), error_number(error))) {
+    if (!mock::fail_nth(mock::kAnyDevice, function, std::strtoull(n.c_str(), nullptr, 10),
+                        error_number(error))) {
       refuse("cannot inject " + item);
     }
   }
@@ -54,7 +55,8 @@ mock::Configuration configuration() {
   c.virtual_memory = number("CUDALLOC_STANDIN_VIRTUAL_MEMORY", 1) != 0;
   c.peer_access = number("CUDALLOC_STANDIN_PEER_ACCESS", 1) != 0;
   c.largest_reservation = number("CUDALLOC_STANDIN_LARGEST_RESERVATION", 0);
-  c.driver_version = static_cast<int>(number("CUDALLOC_STANDIN_DRIVER_VERSION", CUDALLOC_STANDIN_DEFAULT_VERSION));
+  c.driver_version =
+      static_cast<int>(number("CUDALLOC_STANDIN_DRIVER_VERSION", CUDALLOC_STANDIN_DEFAULT_VERSION));
   c.runtime_version = static_cast<int>(number("CUDALLOC_STANDIN_RUNTIME_VERSION", 12040));
   return c;
 }
@@ -126,7 +128,8 @@ CUDALLOC_EXPORT CUresult cuGetProcAddress(const char* name, void** address, int 
 #endif
 
 #if CUDALLOC_STANDIN_DEFAULT_VERSION >= 12000
-CUDALLOC_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t, int* status) {
+CUDALLOC_EXPORT CUresult cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t,
+                                             int* status) {
   constexpr int kSymbolNotFound = 1;
   if (name == nullptr || address == nullptr || version > driver_version()) return CUDA_ERROR_INVALID_VALUE;
   *address = find_export(name);

@@ -1,5 +1,6 @@
-// The mock as driver and runtime libraries with the real exported names, for tests of the loader: what they share, and the
-// controls that a test finds by dlsym ("cudalloc_standin_controls"). Must not know what the functions do.
+// The mock as driver and runtime libraries with the real exported names, for tests of the loader: what they
+// share, and the controls that a test finds by dlsym ("cudalloc_standin_controls"). Must not know what the
+// functions do.
 //
 // Environment, read when the library is loaded (absent: as a current driver with one device of 16 GiB):
 //   CUDALLOC_STANDIN_DEVICES              number of devices
@@ -8,9 +9,11 @@
 //   CUDALLOC_STANDIN_PEER_ACCESS=0        they cannot reach each other's memory
 //   CUDALLOC_STANDIN_LARGEST_RESERVATION  bytes; larger address reservations are refused
 //   CUDALLOC_STANDIN_DRIVER_VERSION, CUDALLOC_STANDIN_RUNTIME_VERSION  for example 12040
-//   CUDALLOC_STANDIN_FAIL                 failures to inject: function:n:error, joined by commas; n 0: every call;
+//   CUDALLOC_STANDIN_FAIL                 failures to inject: function:n:error, joined by commas; n 0: every
+//   call;
 //                                         error: CUDA's name or a number
-// When the process ends, the library shuts the driver down before other libraries' destructors run, as the driver does.
+// When the process ends, the library shuts the driver down before other libraries' destructors run, as the
+// driver does.
 #pragma once
 
 #include <cstdint>
