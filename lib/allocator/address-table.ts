@@ -12,6 +12,8 @@ export class AddressTable {
   #keys = new Float64Array(SMALLEST);
   #blocks: (Block | null)[] = new Array<Block | null>(SMALLEST).fill(null);
   #size = 0;
+  /** Two thirds full is full. */
+  #most = Math.floor((SMALLEST * 2) / 3);
 
   get size(): number {
     return this.#size;
@@ -39,8 +41,7 @@ export class AddressTable {
 
   /** The address is not in the table and not 0. */
   set(address: number, block: Block): void {
-    // At most two thirds full.
-    if (this.#size * 3 >= this.#mask * 2) this.#grow();
+    if (this.#size === this.#most) this.#grow();
     this.#put(address, block);
     this.#size++;
   }
@@ -81,6 +82,7 @@ export class AddressTable {
     const length = blocks.length * 2;
     this.#mask = length - 1;
     this.#shift -= 1;
+    this.#most = Math.floor((length * 2) / 3);
     this.#keys = new Float64Array(length);
     this.#blocks = new Array<Block | null>(length).fill(null);
     for (const block of blocks) if (block !== null) this.#put(block.address, block);

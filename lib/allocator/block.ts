@@ -104,7 +104,6 @@ export class BlockFactory {
   /** The block is in no chain and no list any more. */
   recycle(block: Block): void {
     block.prev = null;
-    block.frames = null;
     block.next = this.#spare;
     this.#spare = block;
   }

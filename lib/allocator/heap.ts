@@ -46,6 +46,9 @@ export class Heap {
   /** The smallest rest that is cut off a block of the large pool, and the smallest request that is not split there. */
   #leastRest = 0;
   #leastUnsplit = 0;
+  /** What the last release changed. */
+  #splitBlocks = 0;
+  #splitUnits = 0;
 
   constructor(config: Config, policy: Policy) {
     this.#config = config;
@@ -158,16 +161,24 @@ export class Heap {
     const plain = block.segment.range === null;
     const split = block.prev !== null || block.next !== null;
     let taken = block;
+    let splitBlocks = 0;
+    let splitUnits = 0;
     if (kind === SMALL ? rest > 0 : rest >= this.#leastRest && units < this.#leastUnsplit) {
       taken = this.#splitFront(block, units);
-      if (plain) this.stats.noteInactiveSplit(kind, split ? 0 : 1, split ? -units * UNIT : rest * UNIT);
+      if (plain) {
+        splitBlocks = split ? 0 : 1;
+        splitUnits = split ? -units : rest;
+      }
     } else {
       list.remove(block);
-      if (plain && split) this.stats.noteInactiveSplit(kind, -1, -block.units * UNIT);
+      if (plain && split) {
+        splitBlocks = -1;
+        splitUnits = -block.units;
+      }
     }
     taken.state = ALLOCATED;
     taken.requested = requested;
-    this.stats.noteAllocated(kind, taken.units * UNIT, requested);
+    this.stats.noteAllocated(kind, taken.units * UNIT, requested, splitBlocks, splitUnits * UNIT);
     if (taken.units >= this.#oversize) this.stats.increase(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) {
       taken.frames = this.history.stacks ? captureFrames() : null;
@@ -192,10 +203,12 @@ export class Heap {
   /** The caller is done with a block, and so is everybody: it returns to its free list. Logarithmic. */
   free(block: Block): void {
     const { kind } = block.list;
-    this.stats.noteFreed(kind, block.units * UNIT, block.requested);
     if (block.units >= this.#oversize) this.stats.decrease(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) this.#recordFree(block, true);
+    const bytes = block.units * UNIT;
+    const { requested } = block;
     this.#release(block);
+    this.stats.noteFreed(kind, bytes, requested, this.#splitBlocks, this.#splitUnits * UNIT);
   }
 
   /** The caller is done with a block, but other streams are not. `completeFree` follows. */
@@ -209,35 +222,35 @@ export class Heap {
 
   /** The other streams are done too. Logarithmic. */
   completeFree(block: Block): void {
-    this.stats.noteDeferredDone(block.list.kind, block.size, block.requested);
+    const { kind } = block.list;
     if (this.history !== null) this.recordBlock(RECORD_FREE_COMPLETED, block, this.clock.now());
+    const { size, requested } = block;
     this.#release(block);
+    this.stats.noteDeferredDone(kind, size, requested, this.#splitBlocks, this.#splitUnits * UNIT);
   }
 
-  /** Joins a block with its free neighbours; the inactive split statistics see the sum of what that changes, not its steps. */
+  /** Joins a block with its free neighbours, and notes in #splitBlocks and #splitUnits how that changes the inactive split blocks. */
   #release(block: Block): void {
-    if (block.segment.range !== null) {
-      this.joinFree(block);
-      return;
-    }
-    const { prev, next } = block;
-    const { kind } = block.list;
-    let net = 0;
-    let netUnits = 0;
+    const { prev, next, segment } = block;
+    let blocks = 0;
+    let units = 0;
     if (prev !== null && prev.state === FREE) {
-      net--;
-      netUnits -= prev.units;
+      blocks--;
+      units -= prev.units;
     }
     if (next !== null && next.state === FREE) {
-      net--;
-      netUnits -= next.units;
+      blocks--;
+      units -= next.units;
     }
     const joined = this.joinFree(block);
     if (joined.prev !== null || joined.next !== null) {
-      net++;
-      netUnits += joined.units;
+      blocks++;
+      units += joined.units;
     }
-    this.stats.noteInactiveSplit(kind, net, netUnits * UNIT);
+    // PyTorch does not count them in expandable segments, whose free pages can always be given back.
+    const plain = segment.range === null;
+    this.#splitBlocks = plain ? blocks : 0;
+    this.#splitUnits = plain ? units : 0;
   }
 
   /** Lists a block that is in no list as free, as one block with its free neighbours; returns that. A neighbour in place is resized. */

@@ -111,8 +111,11 @@ export class Stats {
     (this.#pool(kind)[row] as number) -= amount;
   }
 
-  /** A block is in use. */
-  noteAllocated(kind: PoolKind, bytes: number, requested: number): void {
+  /**
+   * A block is in use. What its cutting changed in the inactive split blocks comes along, as a net change of either sign: one call, since this
+   * is the hottest path.
+   */
+  noteAllocated(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
     let pool: Float64Array;
     if (kind === SMALL) {
       pool = this.#small;
@@ -127,16 +130,22 @@ export class Stats {
     (pool[ADDED + ALLOCATED_BYTES] as number) += bytes;
     (pool[REQUESTED_BYTES] as number) += requested;
     (pool[ADDED + REQUESTED_BYTES] as number) += requested;
+    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
+    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
     if (this.#pending > 0) this.#liftActivePeaks();
   }
 
-  /** It is free again, at once. */
-  noteFreed(kind: PoolKind, bytes: number, requested: number): void {
+  /** It is free again, at once, and joined with its neighbours. */
+  noteFreed(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
     this.#endRise();
-    const pool = this.#pool(kind);
+    const pool = kind === SMALL ? this.#small : this.#large;
     (pool[ALLOCATION] as number) -= 1;
     (pool[ALLOCATED_BYTES] as number) -= bytes;
     (pool[REQUESTED_BYTES] as number) -= requested;
+    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
+    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
   }
 
   /** Its user is done with it, but another stream may not be. */
@@ -149,28 +158,16 @@ export class Stats {
     this.increase(PENDING_BYTES, kind, bytes);
   }
 
-  /** Now the other stream is done too. */
-  noteDeferredDone(kind: PoolKind, bytes: number, requested: number): void {
+  /** Now the other stream is done too, and the block is joined with its neighbours. */
+  noteDeferredDone(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
     this.#endRise();
     this.#pending--;
     this.decrease(PENDING, kind, 1);
     this.decrease(PENDING_BYTES, kind, bytes);
     this.decrease(REQUESTED_BYTES, kind, requested);
-  }
-
-  /** Adds the net changes, each of either sign, of inactive split blocks and bytes. */
-  noteInactiveSplit(kind: PoolKind, blocks: number, bytes: number): void {
-    const pool = this.#pool(kind);
-    (pool[INACTIVE_SPLIT] as number) += blocks;
-    (pool[INACTIVE_SPLIT_BYTES] as number) += bytes;
-    if (blocks > 0) {
-      (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
-      liftPeaks(INACTIVE_SPLIT, pool, this.#other(kind), this.#both);
-    }
-    if (bytes > 0) {
-      (pool[ADDED + INACTIVE_SPLIT_BYTES] as number) += bytes;
-      liftPeaks(INACTIVE_SPLIT_BYTES, pool, this.#other(kind), this.#both);
-    }
+    this.decrease(INACTIVE_SPLIT, kind, -splitBlocks);
+    this.decrease(INACTIVE_SPLIT_BYTES, kind, -splitBytes);
+    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
   }
 
   /** Current value over both pools. */
@@ -251,6 +248,17 @@ export class Stats {
 
   #other(kind: PoolKind): Float64Array {
     return kind === SMALL ? this.#large : this.#small;
+  }
+
+  /** Blocks may fall while bytes rise, not the other way round. */
+  #noteSplitRise(kind: PoolKind, blocks: number, bytes: number): void {
+    const pool = this.#pool(kind);
+    const other = this.#other(kind);
+    (pool[ADDED + INACTIVE_SPLIT_BYTES] as number) += bytes;
+    liftPeaks(INACTIVE_SPLIT_BYTES, pool, other, this.#both);
+    if (blocks <= 0) return;
+    (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
+    liftPeaks(INACTIVE_SPLIT, pool, other, this.#both);
   }
 
   /** Before anything falls: the peaks of what `noteAllocated` raised. */
