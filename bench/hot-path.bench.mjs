@@ -51,7 +51,12 @@ for (const history of [false, true]) {
     const device = openDevice({ backend: 'sim', capacity: 80 * 1024 * MIB });
     const allocator = new CachingAllocator({ device, conf: '', policy: 'pytorch' });
     if (history) allocator.recordMemoryHistory({ maxEntries: 100_000 });
-    subjects.push({ name: history ? `${name}, history on` : name, target: history ? null : target, count, run: make(allocator) });
+    subjects.push({
+      name: history ? `${name}, history on` : name,
+      target: history ? null : target,
+      count,
+      run: make(allocator),
+    });
   }
 }
 

@@ -10,6 +10,9 @@ export function nanoseconds(fn, count) {
   return Number(process.hrtime.bigint() - start) / count;
 }
 
+/** Set by the checks, which only want to see that the benchmarks run. */
+export const SMOKE = process.env.CUDALLOC_BENCH_SMOKE === '1';
+
 const { identity } = loadAddon();
 
 /**
@@ -27,7 +30,7 @@ export function twoCrossings(count) {
  * @param subjects `{ name, count, run(count) }`
  * @returns for each: best and median nanoseconds, and the ratio of the bests to the yardstick
  */
-export function measure(subjects, rounds = 15) {
+export function measure(subjects, rounds = SMOKE ? 1 : 15) {
   const all = [{ name: 'two crossings', count: 1_000_000, run: twoCrossings }, ...subjects];
   const times = all.map(() => []);
   for (let round = 0; round <= rounds; round++) {

@@ -31,7 +31,11 @@ export class CudallocError extends Error {
 
   static {
     // On the prototype, as the built-in errors have it, so that it is not printed among the numbers.
-    Object.defineProperty(CudallocError.prototype, 'name', { value: 'CudallocError', writable: true, configurable: true });
+    Object.defineProperty(CudallocError.prototype, 'name', {
+      value: 'CudallocError',
+      writable: true,
+      configurable: true,
+    });
   }
 }
 
@@ -44,7 +48,13 @@ export class DriverError extends CudallocError {
   /** The error's number. */
   readonly cudaCode: number;
 
-  constructor(fn: string, cudaError: string, cudaCode: number, message: string, code: ErrorCode = 'ERR_CUDALLOC_DRIVER') {
+  constructor(
+    fn: string,
+    cudaError: string,
+    cudaCode: number,
+    message: string,
+    code: ErrorCode = 'ERR_CUDALLOC_DRIVER',
+  ) {
     super(code, message);
     this.fn = fn;
     this.cudaError = cudaError;

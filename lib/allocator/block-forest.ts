@@ -14,7 +14,9 @@ function classOf(units: number): number {
   if (units < SUBCLASSES) return units;
   if (units > 0x7fffffff) return LAST_CLASS;
   const exponent = 31 - Math.clz32(units);
-  return ((exponent - MANTISSA_BITS + 1) << MANTISSA_BITS) + ((units >>> (exponent - MANTISSA_BITS)) & (SUBCLASSES - 1));
+  return (
+    ((exponent - MANTISSA_BITS + 1) << MANTISSA_BITS) + ((units >>> (exponent - MANTISSA_BITS)) & (SUBCLASSES - 1))
+  );
 }
 
 /** Best-fit order. */

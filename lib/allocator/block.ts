@@ -1,8 +1,8 @@
 // A block: a piece of a segment, in use, awaited, free or unmapped. It is a node of two structures at once: the chain of its
 // segment (prev, next) and the free list of its pool and stream (place, or left and right). Must not know the policy that moves it.
 
-import type { Frame } from '../snapshot/model.js';
 import type { Stream } from '../device/types.js';
+import type { Frame } from '../snapshot/model.js';
 import type { FreeList } from './free-list.js';
 import type { Segment } from './segment.js';
 

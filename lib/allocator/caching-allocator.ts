@@ -161,7 +161,9 @@ export class CachingAllocator implements BufferOwner {
     const block = this.#live.get(address);
     if (block === null) return this.#refuseAddress(address);
     if (block.segment.range !== null) {
-      throw new UnsupportedError('a block of an expandable segment has no base allocation: its segment grows and shrinks');
+      throw new UnsupportedError(
+        'a block of an expandable segment has no base allocation: its segment grows and shrinks',
+      );
     }
     return { base: block.segment.address, size: block.segment.size };
   }
@@ -172,7 +174,8 @@ export class CachingAllocator implements BufferOwner {
   allocate(bytes: number, options: AllocateOptions = {}): DeviceBuffer {
     const stream = options.stream ?? this.#defaultStream;
     const { pool } = options;
-    const address = pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
+    const address =
+      pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
     const buffer = new DeviceBuffer(this, address, bytes, stream);
     if (address !== 0) {
       const frames = this.#heap.history?.stacks === true ? captureFrames() : null;
@@ -234,7 +237,8 @@ export class CachingAllocator implements BufferOwner {
   setConf(text: string): void {
     const config = parseConfig(text, { base: this.#heap.config });
     const fraction = config.perProcessMemoryFraction;
-    if (fraction !== this.#heap.config.perProcessMemoryFraction && fraction !== null) this.setPerProcessMemoryFraction(fraction);
+    if (fraction !== this.#heap.config.perProcessMemoryFraction && fraction !== null)
+      this.setPerProcessMemoryFraction(fraction);
     this.#heap.config = config;
     this.#noteConfig();
   }
@@ -271,7 +275,8 @@ export class CachingAllocator implements BufferOwner {
     this.#pools = MemPool.poolOf(pool, this);
     try {
       const result = fn();
-      if (result instanceof Promise) throw new TypeError('withMemPool takes a synchronous function; use allocate(bytes, { pool })');
+      if (result instanceof Promise)
+        throw new TypeError('withMemPool takes a synchronous function; use allocate(bytes, { pool })');
       return result;
     } finally {
       this.#pools = outer;
@@ -313,7 +318,10 @@ export class CachingAllocator implements BufferOwner {
   /** The statistics as a table for people. */
   memorySummary(): string {
     const { device } = this;
-    return memorySummary(this.#heap.stats, `cudalloc memory summary, device ${device.index} (${device.name}), policy ${this.policy.name}`);
+    return memorySummary(
+      this.#heap.stats,
+      `cudalloc memory summary, device ${device.index} (${device.name}), policy ${this.policy.name}`,
+    );
   }
 
   resetPeakMemoryStats(): void {
@@ -435,7 +443,10 @@ export class CachingAllocator implements BufferOwner {
       if (block.state !== ALLOCATED) {
         throw new DoubleFreeError(address, `nothing is allocated at ${shown}; it was freed before, or never allocated`);
       }
-      throw new InvalidAddressError(address, `${shown} lies inside an allocation that starts at 0x${block.address.toString(16)}`);
+      throw new InvalidAddressError(
+        address,
+        `${shown} lies inside an allocation that starts at 0x${block.address.toString(16)}`,
+      );
     }
     throw new InvalidAddressError(address, `${shown} was not given out by this allocator`);
   }

@@ -111,7 +111,9 @@ class Reader {
 
   number(accepted: string, valid: (value: number) => boolean): number {
     const token = this.take();
-    const value = this.lenient ? Number.parseFloat(token.text) : Number(/^[\d.eE+-]+$/.test(token.text) ? token.text : 'x');
+    const value = this.lenient
+      ? Number.parseFloat(token.text)
+      : Number(/^[\d.eE+-]+$/.test(token.text) ? token.text : 'x');
     if (!Number.isFinite(value) || !valid(value)) this.refuse(token, accepted);
     return value;
   }

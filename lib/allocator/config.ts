@@ -121,18 +121,25 @@ function checkRanges(config: Config): void {
   const refuse = (key: string, value: unknown, accepted: string): never => {
     throw new ConfigError(`${key} is ${String(value)}; accepted is ${accepted}`, { key, value: String(value) });
   };
-  const { maxSplitSize, largeSegmentSize, garbageCollectionThreshold: threshold, expandableSegmentsPageSize: page } = config;
+  const {
+    maxSplitSize,
+    largeSegmentSize,
+    garbageCollectionThreshold: threshold,
+    expandableSegmentsPageSize: page,
+  } = config;
   if (!(largeSegmentSize > MIB)) refuse('largeSegmentSize', largeSegmentSize, 'more than 1 MiB');
   if (!(maxSplitSize > largeSegmentSize)) {
     refuse('maxSplitSize', maxSplitSize, `more than the segment size of the large pool (${largeSegmentSize} bytes)`);
   }
-  if (!(threshold >= 0 && threshold < 1)) refuse('garbageCollectionThreshold', threshold, 'a number from 0 (off) to below 1');
+  if (!(threshold >= 0 && threshold < 1))
+    refuse('garbageCollectionThreshold', threshold, 'a number from 0 (off) to below 1');
   if (config.maxNonSplitRounding < 0) refuse('maxNonSplitRounding', config.maxNonSplitRounding, 'a number of bytes');
   if (page !== null && !(page > 0 && page % (2 * MIB) === 0)) {
     refuse('expandableSegmentsPageSize', page, 'a multiple of 2 MiB, the smallest page that can be mapped');
   }
   const fraction = config.perProcessMemoryFraction;
-  if (fraction !== null && !(fraction >= 0 && fraction <= 1)) refuse('perProcessMemoryFraction', fraction, 'a number from 0 to 1');
+  if (fraction !== null && !(fraction >= 0 && fraction <= 1))
+    refuse('perProcessMemoryFraction', fraction, 'a number from 0 to 1');
   const divisions = config.roundupPower2Divisions;
   if (divisions.length !== ROUNDUP_INTERVALS || divisions.some((d) => !isZeroOrPowerOfTwo(d))) {
     refuse('roundupPower2Divisions', divisions, `${ROUNDUP_INTERVALS} numbers, each 0 or a power of two`);
@@ -145,7 +152,8 @@ function isZeroOrPowerOfTwo(value: number): boolean {
 
 function warningsFor(config: Config): string[] {
   const warnings: string[] = [];
-  if (config.backend !== 'native') warnings.push(`backend:${config.backend} is PyTorch's; the native allocator is used here`);
+  if (config.backend !== 'native')
+    warnings.push(`backend:${config.backend} is PyTorch's; the native allocator is used here`);
   if (config.pinnedUseCudaHostRegister || config.pinnedUseBackgroundThreads || config.pinnedReserveSegmentSize > 0) {
     warnings.push("the pinned_* options are those of PyTorch's host allocator and change nothing on the device");
   }

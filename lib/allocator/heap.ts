@@ -9,12 +9,7 @@ import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
 import { Clock } from './clock.js';
 import type { Config } from './config.js';
 import type { FreeList } from './free-list.js';
-import {
-  type MemoryHistory,
-  RECORD_ALLOC,
-  RECORD_FREE_COMPLETED,
-  RECORD_FREE_REQUESTED,
-} from './history.js';
+import { type MemoryHistory, RECORD_ALLOC, RECORD_FREE_COMPLETED, RECORD_FREE_REQUESTED } from './history.js';
 import type { Policy } from './policy.js';
 import { SMALL_SIZE } from './rounding.js';
 import { Segment } from './segment.js';
@@ -349,7 +344,6 @@ export class Heap {
     const address = segment.address + offset;
     this.history.record(action, address, bytes, stream, segment.sequence, offset, this.clock.now(), frames);
   }
-
 }
 
 function expandableSize(block: Block): number {

@@ -1,7 +1,7 @@
 // The memory summary: the statistics as a text table for people. A pure function of statistics.
 
 import { formatSize } from '../units.js';
-import { type StatRow, STAT_ROWS, type Stats, type StatValues } from './stats.js';
+import { STAT_ROWS, type StatRow, type Stats, type StatValues } from './stats.js';
 
 const COLUMNS = ['Metric', 'Current', 'Peak', 'Total allocated', 'Total freed'];
 const WIDTHS = [24, 14, 14, 17, 14];

@@ -46,7 +46,10 @@ export function configFrom(options: AllocatorOptions, env: Environment): Config 
 export function policyFrom(options: AllocatorOptions, env: Environment): Policy {
   const name = options.policy ?? env.CUDALLOC_POLICY ?? 'default';
   if (!isPolicyName(name)) {
-    throw new ConfigError(`there is no policy '${name}'; accepted is pytorch or default`, { key: 'policy', value: name });
+    throw new ConfigError(`there is no policy '${name}'; accepted is pytorch or default`, {
+      key: 'policy',
+      value: name,
+    });
   }
   return makePolicy(name, options.mends);
 }

@@ -9,8 +9,8 @@ import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_OOM } from './history.js';
 import { segmentSize } from './rounding.js';
-import { ACTIVE_BYTES, ALLOCATED_BYTES, INACTIVE_SPLIT_BYTES } from './stats.js';
 import { captureFrames } from './stack.js';
+import { ACTIVE_BYTES, ALLOCATED_BYTES, INACTIVE_SPLIT_BYTES } from './stats.js';
 import { judge } from './verdict.js';
 
 /** What an observer of an out of memory is told. Bytes. */
@@ -130,8 +130,7 @@ function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo
 
 function wording(figures: readonly string[], details: OutOfMemoryError['details'], device: Device): string {
   const [wanted, total, free, allocated, unallocated] = figures;
-  const fraction =
-    details.limit < details.total ? ` The memory fraction allows ${formatSize(details.limit)}.` : '';
+  const fraction = details.limit < details.total ? ` The memory fraction allows ${formatSize(details.limit)}.` : '';
   const name = device.backend === 'cuda' ? `GPU ${device.index}` : `The ${device.backend} device ${device.index}`;
   return (
     `CUDA out of memory: ${wanted} could not be had for a request of ${formatSize(details.requested)}. ` +
@@ -172,4 +171,3 @@ export function poolFigures(heap: Heap): Map<FreeList, PoolFigures> {
   }
   return result;
 }
-

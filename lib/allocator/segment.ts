@@ -17,11 +17,7 @@ export class Segment {
   /** Start of the chain; set right after construction. */
   first!: Block;
 
-  constructor(
-    at: { sequence: number; address: number; size: number },
-    list: FreeList,
-    range: VirtualRange | null,
-  ) {
+  constructor(at: { sequence: number; address: number; size: number }, list: FreeList, range: VirtualRange | null) {
     this.sequence = at.sequence;
     this.address = at.address;
     this.size = at.size;

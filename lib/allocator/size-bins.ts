@@ -86,7 +86,9 @@ export class SizeBins {
 
   /** All blocks in best-fit order. */
   blocks(): Block[] {
-    return this.#bins.flatMap((heap) => (heap === undefined ? [] : heap.slice().sort((a, b) => (comesBefore(a, b) ? -1 : 1))));
+    return this.#bins.flatMap((heap) =>
+      heap === undefined ? [] : heap.slice().sort((a, b) => (comesBefore(a, b) ? -1 : 1)),
+    );
   }
 
   #firstBin(units: number): number {

@@ -21,7 +21,8 @@ export function parseStack(stack: string): readonly Frame[] {
     const match = FRAME.exec(line);
     if (match === null) continue;
     const [, name, filename, number] = match;
-    if (filename !== undefined && !OWN.test(filename)) frames.push({ name: name ?? '<anonymous>', filename, line: Number(number) });
+    if (filename !== undefined && !OWN.test(filename))
+      frames.push({ name: name ?? '<anonymous>', filename, line: Number(number) });
   }
   return frames;
 }

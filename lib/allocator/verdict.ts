@@ -129,7 +129,12 @@ function fragmented(figures: FailureFigures, usable: number): Verdict {
     `(the largest has ${formatSize(figures.largestFree)}); `;
   if (!figures.expandableSegments) {
     const advice = 'expandable_segments:True';
-    return { kind: 'fragmented', shortBy: null, advice, sentence: `${pieces}try ${advice}, which lets segments grow page by page.` };
+    return {
+      kind: 'fragmented',
+      shortBy: null,
+      advice,
+      sentence: `${pieces}try ${advice}, which lets segments grow page by page.`,
+    };
   }
   return {
     kind: 'fragmented',

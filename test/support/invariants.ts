@@ -35,7 +35,10 @@ export function checkInvariants(allocator: CachingAllocator, others = 0): Snapsh
   checkStats(snapshot.segments, stats);
   const { free, total } = allocator.device.memGetInfo();
   const held = stat(stats, 'reserved_bytes.all.current') + stat(stats, 'cudalloc.unreleased_page_bytes');
-  ensure(free === total - others - held, () => `${held} bytes are held, but ${free} of ${total} are free (others ${others})`);
+  ensure(
+    free === total - others - held,
+    () => `${held} bytes are held, but ${free} of ${total} are free (others ${others})`,
+  );
   return snapshot;
 }
 
@@ -98,7 +101,10 @@ function checkSegment(segment: SnapshotSegment): void {
   const { blocks } = segment;
   ensure(segment.allocatedSize === sumOf(blocks, isAllocated, sizeOf), () => `${name}: allocated size`);
   ensure(segment.activeSize === sumOf(blocks, isActive, sizeOf), () => `${name}: active size`);
-  ensure(segment.requestedSize === sumOf(blocks, isActive, (block) => block.requestedSize), () => `${name}: requested size`);
+  ensure(
+    segment.requestedSize === sumOf(blocks, isActive, (block) => block.requestedSize),
+    () => `${name}: requested size`,
+  );
 }
 
 const isAllocated = (block: SnapshotBlock): boolean => block.state === 'active_allocated';
@@ -165,7 +171,10 @@ function checkSums(stats: Readonly<Record<string, number>>, row: PoolRow): void 
     ensure(all === parts.reduce((a, b) => a + b), () => `${row}.all.${name} is ${all}, its pools are ${parts}`);
   }
   for (const pool of ['all', 'small_pool', 'large_pool']) {
-    const [current, peak] = ['current', 'peak'].map((name) => stat(stats, `${row}.${pool}.${name}`)) as [number, number];
+    const [current, peak] = ['current', 'peak'].map((name) => stat(stats, `${row}.${pool}.${name}`)) as [
+      number,
+      number,
+    ];
     ensure(peak >= current, () => `${row}.${pool}: peak ${peak} below current ${current}`);
   }
 }

@@ -5,7 +5,15 @@ import type { CachingAllocator } from '../../lib/allocator/caching-allocator.js'
 import type { Snapshot, SnapshotBlock, SnapshotSegment, TraceEntry } from '../../lib/snapshot/model.js';
 import { ensure, POOL_ROWS, POOLS, type PoolName, type PoolRow, recount, stat } from './invariants.js';
 
-const ROWS = ['allocation', 'allocated_bytes', 'requested_bytes', 'active', 'active_bytes', 'segment', 'reserved_bytes'] as const;
+const ROWS = [
+  'allocation',
+  'allocated_bytes',
+  'requested_bytes',
+  'active',
+  'active_bytes',
+  'segment',
+  'reserved_bytes',
+] as const;
 const SINGLE_ROWS = ['oversize_allocations', 'oversize_segments'] as const;
 type Row = (typeof ROWS)[number] | (typeof SINGLE_ROWS)[number];
 
@@ -150,7 +158,10 @@ export class ShadowModel {
 
   #takeFree({ address, size }: TraceEntry): void {
     const block = this.live.get(address);
-    ensure(block !== undefined && block.requested === size, () => `a free of ${size} bytes at ${address}, which do not live`);
+    ensure(
+      block !== undefined && block.requested === size,
+      () => `a free of ${size} bytes at ${address}, which do not live`,
+    );
     this.live.delete(address);
     this.pending.set(address, block);
     if (this.holding) for (const stream of block.uses) block.blockedBy.add(stream);
@@ -162,7 +173,10 @@ export class ShadowModel {
   #takeCompleted({ address }: TraceEntry): void {
     const block = this.pending.get(address);
     ensure(block !== undefined, () => `a free at ${address} completes that was not requested`);
-    ensure(block.blockedBy.size === 0, () => `the block at ${address} is free too early: streams ${[...block.blockedBy]} use it`);
+    ensure(
+      block.blockedBy.size === 0,
+      () => `the block at ${address} is free too early: streams ${[...block.blockedBy]} use it`,
+    );
     this.pending.delete(address);
     this.#change('requested_bytes', block.pool, -block.requested);
     this.#change('active', block.pool, -1);
@@ -205,7 +219,11 @@ export class ShadowModel {
         const held = (isLive ? this.live : this.pending).get(block.address);
         ensure(held !== undefined, () => `${block.address} is ${block.state} against the history`);
         const same = held.size === block.size && held.requested === block.requestedSize;
-        ensure(same, () => `${block.address} has ${block.size} bytes for ${block.requestedSize}, not ${held.size} for ${held.requested}`);
+        ensure(
+          same,
+          () =>
+            `${block.address} has ${block.size} bytes for ${block.requestedSize}, not ${held.size} for ${held.requested}`,
+        );
         ensure(isOf(segment, held), () => `${block.address} lies in a segment of another pool or stream`);
       }
     }
@@ -261,9 +279,13 @@ function splitRows(snapshot: Snapshot): Map<string, number> {
   const rows: readonly PoolRow[] = POOL_ROWS.filter((row) => row.startsWith('inactive_split'));
   const result = new Map<string, number>();
   for (const row of rows) {
-    const values = POOLS.map((pool) => recount(snapshot.segments, pool)[row]) as [number, number];
-    POOLS.forEach((pool, i) => result.set(`${row}.${pool}_pool`, values[i] as number));
-    result.set(`${row}.all`, values[0] + values[1]);
+    let all = 0;
+    for (const pool of POOLS) {
+      const value = recount(snapshot.segments, pool)[row];
+      result.set(`${row}.${pool}_pool`, value);
+      all += value;
+    }
+    result.set(`${row}.all`, all);
   }
   return result;
 }

@@ -1,0 +1,173 @@
+// Puts deliberate faults (mutants/faults.mjs) into copies of the sources, one at a time, and shows that a test catches each:
+// `node scripts/mutants.mjs [part of a fault's text]`. Exit status 1 when one survives. Changes nothing in the repository.
+
+import { spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Table from 'cli-table3';
+import { FAULTS } from './mutants/faults.mjs';
+
+/** @typedef {import('./mutants/faults.mjs').Fault} Fault */
+/** @typedef {{ fault: Fault, caughtBy: string | null, seconds: number }} Outcome */
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const WORKERS = 2;
+/** Quick ones, from the most to the least particular. */
+const TESTS = [
+  'allocator/rounding',
+  'allocator/address-table',
+  'allocator/free-list',
+  'allocator/decisions',
+  'allocator/retry-ladder',
+  'allocator/expandable-segments',
+  'allocator/stats',
+  'allocator/deferred-frees',
+  'pages/virtual-range',
+  'pages/physical-pages',
+  'allocator/fault-injection',
+  'allocator/property',
+];
+const COPIED = [
+  'lib',
+  'test/allocator',
+  'test/pages',
+  'test/support',
+  'package.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+  'binding.d.ts',
+];
+const LINKED = ['node_modules', 'build', 'native'];
+
+/** A copy of what the tests need. */
+function makeCopy() {
+  const folder = mkdtempSync(join(tmpdir(), 'cudalloc-mutants-'));
+  for (const name of COPIED) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name));
+  return folder;
+}
+
+/** The source with the fault in it. Throws unless the text to replace is there exactly once. */
+function faulty(/** @type {Fault} */ { fault, file, find, replace }) {
+  const source = readFileSync(join(ROOT, 'lib', file), 'utf8');
+  const times = source.split(find).length - 1;
+  if (times !== 1)
+    throw new Error(`"${fault}": its text is in lib/${file} ${times} times, not once: ${JSON.stringify(find)}`);
+  return { source, text: source.replace(find, () => replace) };
+}
+
+/**
+ * Runs the tests in a copy, up to the first failure.
+ * @param {string} folder
+ * @returns {Promise<string | null>} the test that failed; null when all passed
+ */
+async function firstFailure(folder) {
+  const report = join(folder, 'report.json');
+  rmSync(report, { force: true });
+  const files = TESTS.map((name) => `test/${name}.test.ts`);
+  const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
+  const args = [
+    vitest,
+    'run',
+    '--project',
+    'unit',
+    '--bail',
+    '1',
+    '--maxWorkers',
+    '1',
+    '--reporter',
+    'json',
+    '--outputFile',
+    report,
+  ];
+  const env = { ...process.env, CUDALLOC_RUNS: '0.15' };
+  const child = spawn(process.execPath, [...args, ...files], { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    errors += text;
+  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), 60_000);
+  const code = await new Promise((resolve, reject) => child.on('error', reject).on('close', resolve));
+  clearTimeout(timer);
+  if (code === 0) return null;
+  // A fault may also make the tests run for ever, which is noticed as well.
+  if (code === null) return 'the time limit';
+  return failureIn(report, folder) ?? errors.trim().split('\n')[0] ?? `exit status ${code}`;
+}
+
+/**
+ * @param {string} report
+ * @param {string} folder
+ */
+function failureIn(report, folder) {
+  const { testResults } = JSON.parse(readFileSync(report, 'utf8'));
+  for (const { name, status, message, assertionResults } of testResults) {
+    const file = relative(join(folder, 'test'), name).replace('.test.ts', '');
+    const failed = assertionResults.find((/** @type {{ status: string }} */ result) => result.status === 'failed');
+    if (failed !== undefined) return `${file}: ${failed.fullName}`;
+    if (status === 'failed' && message !== '') return `${file}: ${message.split('\n')[0]}`;
+  }
+  return null;
+}
+
+/**
+ * @param {readonly Fault[]} faults
+ * @returns {Promise<Outcome[]>} in the order of the faults
+ */
+async function tryAll(faults) {
+  /** @type {Outcome[]} */
+  const outcomes = [];
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: WORKERS }, async () => {
+      const folder = makeCopy();
+      try {
+        while (next < faults.length) {
+          const at = next++;
+          const fault = /** @type {Fault} */ (faults[at]);
+          const started = performance.now();
+          const { source, text } = faulty(fault);
+          writeFileSync(join(folder, 'lib', fault.file), text);
+          const caughtBy = await firstFailure(folder);
+          writeFileSync(join(folder, 'lib', fault.file), source);
+          outcomes[at] = { fault, caughtBy, seconds: (performance.now() - started) / 1000 };
+          console.error(`${caughtBy === null ? 'SURVIVED' : 'caught'}: ${fault.fault}`);
+        }
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    }),
+  );
+  return outcomes;
+}
+
+async function main() {
+  const wanted = process.argv[2] ?? '';
+  const faults = FAULTS.filter(({ fault }) => fault.includes(wanted));
+  if (faults.length === 0) throw new Error(`no fault has ${JSON.stringify(wanted)} in its text`);
+  for (const fault of faults) faulty(fault);
+  const pristine = makeCopy();
+  try {
+    const failure = await firstFailure(pristine);
+    if (failure !== null) throw new Error(`the tests fail without any fault: ${failure}`);
+  } finally {
+    rmSync(pristine, { recursive: true, force: true });
+  }
+  const outcomes = await tryAll(faults);
+  const table = new Table({
+    head: ['fault', 'caught by', 's'],
+    colWidths: [50, 70, 6],
+    wordWrap: true,
+    style: { head: [], border: [] },
+  });
+  for (const { fault, caughtBy, seconds } of outcomes)
+    table.push([fault.fault, caughtBy ?? 'SURVIVED', seconds.toFixed(0)]);
+  console.log(table.toString());
+  const survivors = outcomes.filter(({ caughtBy }) => caughtBy === null).length;
+  console.log(`${outcomes.length} faults, ${outcomes.length - survivors} caught, ${survivors} survived`);
+  if (survivors > 0) process.exitCode = 1;
+}
+
+await main();
