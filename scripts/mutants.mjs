@@ -41,21 +41,29 @@ const COPIED = [
 ];
 const LINKED = ['node_modules', 'build', 'native'];
 
-/** A copy of what the tests need. */
-function makeCopy() {
+/**
+ * A copy of what the tests need.
+ * @param {string} from
+ */
+function copyOf(from) {
   const folder = mkdtempSync(join(tmpdir(), 'cudalloc-mutants-'));
-  for (const name of COPIED) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  for (const name of COPIED) cpSync(join(from, name), join(folder, name), { recursive: true });
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name));
   return folder;
 }
 
-/** The source with the fault in it. Throws unless the text to replace is there exactly once. */
-function faulty(/** @type {Fault} */ { fault, file, find, replace }) {
-  const source = readFileSync(join(ROOT, 'lib', file), 'utf8');
-  const times = source.split(find).length - 1;
-  if (times !== 1)
+/**
+ * The source without the fault and with it. Throws unless the text to replace is there exactly once.
+ * @param {Fault} fault
+ * @param {string} folder
+ */
+function sourcesOf({ fault, file, find, replace }, folder) {
+  const sound = readFileSync(join(folder, 'lib', file), 'utf8');
+  const times = sound.split(find).length - 1;
+  if (times !== 1) {
     throw new Error(`"${fault}": its text is in lib/${file} ${times} times, not once: ${JSON.stringify(find)}`);
-  return { source, text: source.replace(find, () => replace) };
+  }
+  return { sound, faulty: sound.replace(find, () => replace) };
 }
 
 /**
@@ -114,60 +122,63 @@ function failureIn(report, folder) {
 
 /**
  * @param {readonly Fault[]} faults
+ * @param {readonly string[]} folders a copy for each worker
  * @returns {Promise<Outcome[]>} in the order of the faults
  */
-async function tryAll(faults) {
+async function tryAll(faults, folders) {
   /** @type {Outcome[]} */
   const outcomes = [];
   let next = 0;
-  await Promise.all(
-    Array.from({ length: WORKERS }, async () => {
-      const folder = makeCopy();
-      try {
-        while (next < faults.length) {
-          const at = next++;
-          const fault = /** @type {Fault} */ (faults[at]);
-          const started = performance.now();
-          const { source, text } = faulty(fault);
-          writeFileSync(join(folder, 'lib', fault.file), text);
-          const caughtBy = await firstFailure(folder);
-          writeFileSync(join(folder, 'lib', fault.file), source);
-          outcomes[at] = { fault, caughtBy, seconds: (performance.now() - started) / 1000 };
-          console.error(`${caughtBy === null ? 'SURVIVED' : 'caught'}: ${fault.fault}`);
-        }
-      } finally {
-        rmSync(folder, { recursive: true, force: true });
-      }
-    }),
-  );
+  const work = folders.map(async (folder) => {
+    while (next < faults.length) {
+      const at = next++;
+      const fault = /** @type {Fault} */ (faults[at]);
+      const { sound, faulty } = sourcesOf(fault, folder);
+      const started = performance.now();
+      writeFileSync(join(folder, 'lib', fault.file), faulty);
+      const caughtBy = await firstFailure(folder);
+      writeFileSync(join(folder, 'lib', fault.file), sound);
+      outcomes[at] = { fault, caughtBy, seconds: (performance.now() - started) / 1000 };
+      console.error(`${caughtBy === null ? 'SURVIVED' : 'caught'}: ${fault.fault}`);
+    }
+  });
+  await Promise.all(work);
   return outcomes;
+}
+
+/** @param {readonly Outcome[]} outcomes */
+function print(outcomes) {
+  const colWidths = [50, 70, 6];
+  const table = new Table({
+    head: ['fault', 'caught by', 's'],
+    colWidths,
+    wordWrap: true,
+    style: { head: [], border: [] },
+  });
+  for (const { fault, caughtBy, seconds } of outcomes) {
+    table.push([fault.fault, caughtBy ?? 'SURVIVED', seconds.toFixed(0)]);
+  }
+  console.log(table.toString());
 }
 
 async function main() {
   const wanted = process.argv[2] ?? '';
   const faults = FAULTS.filter(({ fault }) => fault.includes(wanted));
   if (faults.length === 0) throw new Error(`no fault has ${JSON.stringify(wanted)} in its text`);
-  for (const fault of faults) faulty(fault);
-  const pristine = makeCopy();
+  const first = copyOf(ROOT);
+  const folders = [first, ...Array.from({ length: WORKERS - 1 }, () => copyOf(first))];
   try {
-    const failure = await firstFailure(pristine);
+    for (const fault of faults) sourcesOf(fault, first);
+    const failure = await firstFailure(first);
     if (failure !== null) throw new Error(`the tests fail without any fault: ${failure}`);
+    const outcomes = await tryAll(faults, folders);
+    print(outcomes);
+    const survived = outcomes.filter(({ caughtBy }) => caughtBy === null).length;
+    console.log(`${outcomes.length} faults, ${outcomes.length - survived} caught, ${survived} survived`);
+    if (survived > 0) process.exitCode = 1;
   } finally {
-    rmSync(pristine, { recursive: true, force: true });
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   }
-  const outcomes = await tryAll(faults);
-  const table = new Table({
-    head: ['fault', 'caught by', 's'],
-    colWidths: [50, 70, 6],
-    wordWrap: true,
-    style: { head: [], border: [] },
-  });
-  for (const { fault, caughtBy, seconds } of outcomes)
-    table.push([fault.fault, caughtBy ?? 'SURVIVED', seconds.toFixed(0)]);
-  console.log(table.toString());
-  const survivors = outcomes.filter(({ caughtBy }) => caughtBy === null).length;
-  console.log(`${outcomes.length} faults, ${outcomes.length - survivors} caught, ${survivors} survived`);
-  if (survivors > 0) process.exitCode = 1;
 }
 
 await main();

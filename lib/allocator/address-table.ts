@@ -41,9 +41,8 @@ export class AddressTable {
 
   /** The address is not in the table and not 0. */
   set(address: number, block: Block): void {
-    if (this.#size === this.#most) this.#grow();
+    if (this.#size++ === this.#most) this.#grow();
     this.#put(address, block);
-    this.#size++;
   }
 
   deleteAt(index: number): void {

@@ -18,28 +18,28 @@ export const UNIT = 512;
 
 export class Block {
   // Sizes and positions are in units, so that the engine keeps them as small integers in the object itself (up to 1 TiB; beyond
-  // that they are still right, only slower). What the free list's search reads comes first: one cache line.
+  // that they are still right, only slower). What a search, a join and a cut look at comes first: few cache lines.
   units = 0;
-  /** Random; shapes the free lists' trees. */
-  readonly priority: number;
-  left: Block | null = null;
-  right: Block | null = null;
-  /** Index in the heap of its bin. */
-  place = 0;
-  /** That of its segment: of blocks of equal size the one in the older segment comes first. */
-  sequence: number;
+  state = FREE;
   /** Units from the start of the segment. */
   start = 0;
-  segment: Segment;
-  state = FREE;
+  /** That of its segment: of blocks of equal size the one in the older segment comes first. */
+  sequence: number;
+  /** Index in the heap of its bin. */
+  place = 0;
   prev: Block | null = null;
   next: Block | null = null;
-  /** Streams other than its own that use it. */
-  streamUses: Stream[] | null = null;
+  segment: Segment;
   /** Bytes the caller asked for. Valid while allocated or pending. */
   requested = 0;
+  /** Streams other than its own that use it. */
+  streamUses: Stream[] | null = null;
   /** Value of the pool's search counter when the block entered its free list. */
   ageBase = 0;
+  left: Block | null = null;
+  right: Block | null = null;
+  /** Random; shapes the free lists' trees. */
+  readonly priority: number;
   /** Events not yet completed. */
   pendingEvents = 0;
   frames: readonly Frame[] | null = null;

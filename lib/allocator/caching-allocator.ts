@@ -191,9 +191,11 @@ export class CachingAllocator implements BufferOwner {
   async allocateAsync(bytes: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     const { signal } = options;
     signal?.throwIfAborted();
-    for (const stream of this.#deferred.streams) {
-      await this.device.streamSynchronizeAsync(stream);
-      signal?.throwIfAborted();
+    if (!this.#mayHit(bytes, options)) {
+      for (const stream of this.#deferred.streams) {
+        await this.device.streamSynchronizeAsync(stream);
+        signal?.throwIfAborted();
+      }
     }
     for (;;) {
       try {
@@ -404,6 +406,15 @@ export class CachingAllocator implements BufferOwner {
       this.#relieve(list, size) ??
       this.#failures.raise({ list, requested, rounded: size })
     );
+  }
+
+  /** Whether a request looks as if its pool could serve it. Never waits. */
+  #mayHit(bytes: number, { stream = this.#defaultStream, pool }: AllocateOptions): boolean {
+    const units = this.#roundCarefully(bytes);
+    if (units === 0) return true;
+    if (this.#deferred.outstanding > 0) this.#deferred.process();
+    const { small, large } = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
+    return this.#listOf(units <= SMALL_UNITS ? small : large, stream).lowerBound(units) !== null;
   }
 
   /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */

@@ -23,8 +23,9 @@ export class LeakTracker {
   constructor(warnings: boolean, free: (address: number) => void) {
     this.#warnings = warnings;
     this.#registry = new FinalizationRegistry((remains) => {
-      free(remains.address);
-      if (this.#warnings) warn(remains);
+      // There is no caller to tell an error; without the warning it would be lost.
+      const failure = attempt(() => free(remains.address));
+      if (this.#warnings || failure !== null) warn(remains, failure);
     });
   }
 
@@ -37,8 +38,19 @@ export class LeakTracker {
   }
 }
 
-function warn({ address, bytes, frames }: Remains): void {
-  const message = `a buffer of ${formatSize(bytes)} at 0x${address.toString(16)} was collected without free(); its memory is reclaimed`;
+function attempt(action: () => void): Error | null {
+  try {
+    action();
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function warn({ address, bytes, frames }: Remains, failure: Error | null): void {
+  const outcome =
+    failure === null ? 'its memory is reclaimed' : `its memory could not be reclaimed: ${failure.message}`;
+  const message = `a buffer of ${formatSize(bytes)} at 0x${address.toString(16)} was collected without free(); ${outcome}`;
   const detail = frames?.map((frame) => `    at ${frame.name} (${frame.filename}:${frame.line})`).join('\n');
   const emitter = (globalThis as { process?: WarningEmitter }).process;
   emitter?.emitWarning(message, {

@@ -74,12 +74,20 @@ const ADDED = ROWS;
 const PEAK = 2 * ROWS;
 const BASE = 3 * ROWS;
 
-/** Lifts the peaks of a row, of one pool and of both together, to the current values. */
-function liftPeaks(row: number, pool: Float64Array, other: Float64Array, both: Float64Array): void {
-  const current = pool[row] as number;
-  if (current > (pool[PEAK + row] as number)) pool[PEAK + row] = current;
-  const sum = current + (other[row] as number);
-  if (sum > (both[row] as number)) both[row] = sum;
+// Which rows have risen since their peaks were lifted.
+const SMALL_ALLOCATED = 1;
+const LARGE_ALLOCATED = 2;
+const SMALL_SPLIT = 4;
+const LARGE_SPLIT = 8;
+
+/** Lifts the peaks of rows `first` to `last`, of one pool and of both together, to the current values. */
+function liftPeaks(first: number, last: number, pool: Float64Array, other: Float64Array, both: Float64Array): void {
+  for (let row = first; row <= last; row++) {
+    const current = pool[row] as number;
+    if (current > (pool[PEAK + row] as number)) pool[PEAK + row] = current;
+    const sum = current + (other[row] as number);
+    if (sum > (both[row] as number)) both[row] = sum;
+  }
 }
 
 export class Stats {
@@ -87,9 +95,7 @@ export class Stats {
   readonly #large = new Float64Array(4 * ROWS);
   /** Peaks of both pools together. */
   readonly #both = new Float64Array(ROWS);
-  /** Blocks were allocated since the last free, in the small and in the large pool. */
-  #smallRises = false;
-  #largeRises = false;
+  #rises = 0;
   /** Blocks pending. */
   #pending = 0;
   readonly counters: Record<CounterKey, number> = {
@@ -104,7 +110,7 @@ export class Stats {
     const pool = this.#pool(kind);
     (pool[row] as number) += amount;
     (pool[ADDED + row] as number) += amount;
-    liftPeaks(row, pool, this.#other(kind), this.#both);
+    liftPeaks(row, row, pool, this.#other(kind), this.#both);
   }
 
   decrease(row: number, kind: PoolKind, amount: number): void {
@@ -116,13 +122,14 @@ export class Stats {
    * is the hottest path.
    */
   noteAllocated(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
+    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
     let pool: Float64Array;
     if (kind === SMALL) {
       pool = this.#small;
-      this.#smallRises = true;
+      this.#rises |= SMALL_ALLOCATED;
     } else {
       pool = this.#large;
-      this.#largeRises = true;
+      this.#rises |= LARGE_ALLOCATED;
     }
     (pool[ALLOCATION] as number) += 1;
     (pool[ADDED + ALLOCATION] as number) += 1;
@@ -130,22 +137,17 @@ export class Stats {
     (pool[ADDED + ALLOCATED_BYTES] as number) += bytes;
     (pool[REQUESTED_BYTES] as number) += requested;
     (pool[ADDED + REQUESTED_BYTES] as number) += requested;
-    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
-    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
-    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
     if (this.#pending > 0) this.#liftActivePeaks();
   }
 
   /** It is free again, at once, and joined with its neighbours. */
   noteFreed(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
-    this.#endRise();
+    if (this.#rises !== 0) this.#endRise();
     const pool = kind === SMALL ? this.#small : this.#large;
     (pool[ALLOCATION] as number) -= 1;
     (pool[ALLOCATED_BYTES] as number) -= bytes;
     (pool[REQUESTED_BYTES] as number) -= requested;
-    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
-    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
-    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
+    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
   }
 
   /** Its user is done with it, but another stream may not be. */
@@ -165,9 +167,7 @@ export class Stats {
     this.decrease(PENDING, kind, 1);
     this.decrease(PENDING_BYTES, kind, bytes);
     this.decrease(REQUESTED_BYTES, kind, requested);
-    this.decrease(INACTIVE_SPLIT, kind, -splitBlocks);
-    this.decrease(INACTIVE_SPLIT_BYTES, kind, -splitBytes);
-    if (splitBytes > 0) this.#noteSplitRise(kind, splitBlocks, splitBytes);
+    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
   }
 
   /** Current value over both pools. */
@@ -250,33 +250,29 @@ export class Stats {
     return kind === SMALL ? this.#large : this.#small;
   }
 
-  /** Blocks may fall while bytes rise, not the other way round. */
-  #noteSplitRise(kind: PoolKind, blocks: number, bytes: number): void {
-    const pool = this.#pool(kind);
-    const other = this.#other(kind);
+  /** Bytes of 0 come with blocks of 0. Blocks may fall while bytes rise, not the other way round. */
+  #changeInactiveSplit(kind: PoolKind, blocks: number, bytes: number): void {
+    if ((bytes < 0 || blocks < 0) && this.#rises >= SMALL_SPLIT) this.#endRise();
+    const pool = kind === SMALL ? this.#small : this.#large;
+    (pool[INACTIVE_SPLIT] as number) += blocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += bytes;
+    if (bytes <= 0) return;
+    this.#rises |= kind === SMALL ? SMALL_SPLIT : LARGE_SPLIT;
     (pool[ADDED + INACTIVE_SPLIT_BYTES] as number) += bytes;
-    liftPeaks(INACTIVE_SPLIT_BYTES, pool, other, this.#both);
-    if (blocks <= 0) return;
-    (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
-    liftPeaks(INACTIVE_SPLIT, pool, other, this.#both);
+    if (blocks > 0) (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
   }
 
-  /** Before anything falls: the peaks of what `noteAllocated` raised. */
+  /** Before anything falls, and before anybody looks: the peaks of what has risen. */
   #endRise(): void {
-    if (this.#smallRises) {
-      this.#smallRises = false;
-      this.#liftAllocatedPeaks(this.#small, this.#large);
-    }
-    if (this.#largeRises) {
-      this.#largeRises = false;
-      this.#liftAllocatedPeaks(this.#large, this.#small);
-    }
-  }
-
-  #liftAllocatedPeaks(pool: Float64Array, other: Float64Array): void {
-    liftPeaks(ALLOCATION, pool, other, this.#both);
-    liftPeaks(ALLOCATED_BYTES, pool, other, this.#both);
-    liftPeaks(REQUESTED_BYTES, pool, other, this.#both);
+    const rises = this.#rises;
+    const small = this.#small;
+    const large = this.#large;
+    const both = this.#both;
+    this.#rises = 0;
+    if ((rises & SMALL_ALLOCATED) !== 0) liftPeaks(ALLOCATION, REQUESTED_BYTES, small, large, both);
+    if ((rises & LARGE_ALLOCATED) !== 0) liftPeaks(ALLOCATION, REQUESTED_BYTES, large, small, both);
+    if ((rises & SMALL_SPLIT) !== 0) liftPeaks(INACTIVE_SPLIT, INACTIVE_SPLIT_BYTES, small, large, both);
+    if ((rises & LARGE_SPLIT) !== 0) liftPeaks(INACTIVE_SPLIT, INACTIVE_SPLIT_BYTES, large, small, both);
   }
 
   /** While nothing is pending, the peaks of the active rows are those of the allocated ones. */

@@ -44,14 +44,14 @@ export const FAULTS = [
   {
     fault: 'statistics do not see that a pending free completes',
     file: 'allocator/heap.ts',
-    find: 'this.stats.noteDeferredDone(block.list.kind, block.size, block.requested);',
-    replace: '',
+    find: 'this.stats.noteDeferredDone(',
+    replace: 'void (',
   },
   {
-    fault: 'what joining leaves split is not counted',
+    fault: 'what joining leaves split is taken off instead of added',
     file: 'allocator/heap.ts',
-    find: '      net++;\n',
-    replace: '',
+    find: '+= joined.units;',
+    replace: '-= joined.units;',
   },
   {
     fault: 'the peak of active bytes leaves out what is pending',
@@ -68,8 +68,8 @@ export const FAULTS = [
   {
     fault: 'a block of 1 MiB goes to the large pool',
     file: 'allocator/caching-allocator.ts',
-    find: 'units <= SMALL_UNITS ?',
-    replace: 'units < SMALL_UNITS ?',
+    find: 'units <= SMALL_UNITS ? this',
+    replace: 'units < SMALL_UNITS ? this',
   },
   {
     fault: 'a block is free after the first of its events',

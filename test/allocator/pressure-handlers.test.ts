@@ -192,9 +192,10 @@ describe('allocateAsync', () => {
     const stream = allocator.device.createStream();
     const first = allocator.allocate(MIB);
     first.recordStream(stream);
+    allocator.device.mock?.holdEvents();
     first.free();
     const waiting = new AbortController();
-    const request = allocator.allocateAsync(1, { signal: waiting.signal });
+    const request = allocator.allocateAsync(90 * MIB, { signal: waiting.signal });
     waiting.abort(new Error('while waiting'));
     await expect(request).rejects.toThrow('while waiting');
     const block = allocator.malloc(98 * MIB);
