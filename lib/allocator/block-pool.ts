@@ -31,6 +31,10 @@ export class BlockPool {
     return list;
   }
 
+  clear(): void {
+    this.byStream.length = 0;
+  }
+
   /** In the order of the streams. */
   lists(): FreeList[] {
     return this.byStream.filter((list) => list !== undefined);

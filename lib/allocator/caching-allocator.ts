@@ -4,10 +4,10 @@
 import type { Device, Feature, Stream } from '../device/types.js';
 import {
   ConfigError,
+  DeviceLostError,
   DoubleFreeError,
   InvalidAddressError,
   InvalidSizeError,
-  OutOfMemoryError,
   UnsupportedError,
   UseAfterFreeError,
   WrongThreadError,
@@ -57,7 +57,7 @@ const LARGEST_QUICK = 0x7ffffe00;
 export class CachingAllocator implements BufferOwner {
   readonly device: Device;
   readonly #heap: Heap;
-  readonly #live = new AddressTable();
+  #live = new AddressTable();
   readonly #plain: PlainSegments;
   readonly #expandable: ExpandableSegments;
   readonly #deferred: DeferredFrees;
@@ -98,7 +98,7 @@ export class CachingAllocator implements BufferOwner {
       deferred: this.#deferred,
     });
     this.#leaks = new LeakTracker(options.leakWarnings ?? true, (address) => {
-      if (!this.#closed) this.free(address);
+      this.free(address);
     });
     const { virtualMemory } = this.device.features;
     if (!virtualMemory.works) heap.expandableRefused = virtualMemory.reason;
@@ -136,14 +136,10 @@ export class CachingAllocator implements BufferOwner {
     const index = this.#live.indexOf(address);
     if (index === -1) return this.#refuseAddress(address);
     const block = this.#live.at(index);
-    if (block.streamUses === null) {
-      this.#live.deleteAt(index);
-      this.#heap.free(block);
-    } else {
-      this.#deferred.defer(block);
-      this.#live.deleteAt(index);
-      this.#heap.deferFree(block);
-    }
+    const waits = block.streamUses !== null && this.#deferred.defer(block);
+    this.#live.deleteAt(index);
+    if (waits) this.#heap.deferFree(block);
+    else this.#heap.free(block);
   }
 
   /** Another stream uses the memory: after `free` it is reused only when that stream's work so far has completed. */
@@ -197,14 +193,14 @@ export class CachingAllocator implements BufferOwner {
         signal?.throwIfAborted();
       }
     }
-    for (;;) {
-      try {
-        return this.allocate(bytes, options);
-      } catch (error) {
-        if (!(error instanceof OutOfMemoryError) || !(await this.#handlers.reclaim(error.details.rounded))) throw error;
-      }
+    // The last attempt is the one that counts, records and tells the failure.
+    for (let hopeful = !this.#handlers.none; hopeful; ) {
+      const buffer = this.#failures.quietly(() => this.allocate(bytes, options));
+      if (buffer !== null) return buffer;
+      hopeful = await this.#handlers.reclaim(bytes);
       signal?.throwIfAborted();
     }
+    return this.allocate(bytes, options);
   }
 
   /** @internal */
@@ -247,6 +243,7 @@ export class CachingAllocator implements BufferOwner {
 
   /** Waits for pending frees, then gives all cached memory back to the device. Synchronising. */
   emptyCache(): void {
+    this.#assertOpen();
     this.#deferred.synchronize();
     this.#cached.flush();
   }
@@ -266,6 +263,7 @@ export class CachingAllocator implements BufferOwner {
 
   /** A pool that shares no memory with the others. */
   createMemPool(): MemPool {
+    this.#assertOpen();
     const pool = new PrivatePool(++this.#poolNumbers);
     this.#heap.privatePools.add(pool);
     return new MemPool(this, pool);
@@ -372,20 +370,30 @@ export class CachingAllocator implements BufferOwner {
     return this.#handlers.add(handler);
   }
 
-  /** Waits for the device, then gives all its memory back, live blocks included. Idempotent. */
+  /**
+   * Waits for the device, then gives all its memory back, live blocks included. After a driver error it can be called again for the rest; a
+   * device that is closed or lost has nothing to give back to. Idempotent. Synchronising.
+   */
   close(): void {
-    if (this.#closed) return;
-    const heap = this.#heap;
-    this.device.synchronize();
     this.#closed = true;
     this.#quickBytes = 0;
-    this.#deferred.destroy();
-    for (const segment of heap.segments) {
-      if (segment.range === null) this.device.free(segment.address);
-      else this.#expandable.dismantle(segment);
-      heap.segments.delete(segment);
+    this.#live = new AddressTable();
+    this.#leaks.close();
+    try {
+      if (this.device.closed) return this.#heap.forgetAll();
+      this.device.synchronize();
+      this.#deferred.destroy();
+      for (const segment of this.#heap.segments) {
+        if (segment.range === null) this.device.free(segment.address);
+        else this.#expandable.dismantle(segment);
+        this.#heap.segments.delete(segment);
+      }
+      this.#expandable.releaseKept();
+      this.#heap.forgetAll();
+    } catch (error) {
+      if (!(error instanceof DeviceLostError)) throw error;
+      this.#heap.forgetAll();
     }
-    this.#expandable.releaseKept();
   }
 
   [Symbol.dispose](): void {
@@ -419,6 +427,8 @@ export class CachingAllocator implements BufferOwner {
 
   /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
   #relieve(list: FreeList, size: number): Block | null {
+    // An asynchronous request asks them its own way.
+    if (this.#failures.quiet) return null;
     const { counters } = this.#heap.stats;
     return this.#handlers.relieve(size, () => {
       const retries = counters.num_alloc_retries;
@@ -426,6 +436,10 @@ export class CachingAllocator implements BufferOwner {
       counters.num_alloc_retries = retries;
       return block;
     });
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new UseAfterFreeError('the allocator is closed');
   }
 
   #noteConfig(): void {
@@ -439,13 +453,13 @@ export class CachingAllocator implements BufferOwner {
 
   /** Checks and rounds any size; in units. */
   #roundCarefully(bytes: number): number {
-    if (this.#closed) throw new UseAfterFreeError('the allocator is closed');
+    this.#assertOpen();
     if (bytes >= 0 && Number.isSafeInteger(bytes)) return bytes === 0 ? 0 : roundSize(bytes, this.#heap.config) / UNIT;
     throw new InvalidSizeError(bytes, `a size is a whole number of bytes from 0 to 2^53 - 1, not ${String(bytes)}`);
   }
 
   #refuseAddress(address: number): never {
-    if (this.#closed) throw new UseAfterFreeError('the allocator is closed');
+    this.#assertOpen();
     const shown = typeof address === 'number' ? `0x${address.toString(16)}` : String(address);
     for (const { address: start, size, first } of this.#heap.segments) {
       if (!(address >= start && address < start + size)) continue;

@@ -127,13 +127,16 @@ function checkRanges(config: Config): void {
     garbageCollectionThreshold: threshold,
     expandableSegmentsPageSize: page,
   } = config;
-  if (!(largeSegmentSize > MIB)) refuse('largeSegmentSize', largeSegmentSize, 'more than 1 MiB');
+  if (!(largeSegmentSize > MIB && largeSegmentSize % MIB === 0)) {
+    refuse('largeSegmentSize', largeSegmentSize, 'a whole number of MiB, more than 1');
+  }
   if (!(maxSplitSize > largeSegmentSize)) {
     refuse('maxSplitSize', maxSplitSize, `more than the segment size of the large pool (${largeSegmentSize} bytes)`);
   }
   if (!(threshold >= 0 && threshold < 1))
     refuse('garbageCollectionThreshold', threshold, 'a number from 0 (off) to below 1');
-  if (config.maxNonSplitRounding < 0) refuse('maxNonSplitRounding', config.maxNonSplitRounding, 'a number of bytes');
+  if (!(config.maxNonSplitRounding >= 0))
+    refuse('maxNonSplitRounding', config.maxNonSplitRounding, 'a number of bytes');
   if (page !== null && !(page > 0 && page % (2 * MIB) === 0)) {
     refuse('expandableSegmentsPageSize', page, 'a multiple of 2 MiB, the smallest page that can be mapped');
   }

@@ -34,20 +34,27 @@ export class DeferredFrees {
     this.#device = device;
   }
 
-  /** Streams with outstanding events. */
+  /** Streams with outstanding events that can be waited for. */
   get streams(): Stream[] {
-    return [...this.#queues.values()].map((queue) => queue.stream);
+    return [...this.#queues.values()].map((queue) => queue.stream).filter((stream) => !stream.destroyed);
   }
 
-  /** Takes a block with `streamUses` that its user freed. After an error nothing has changed. */
-  defer(block: Block): void {
-    const streams = block.streamUses as Stream[];
+  /**
+   * Takes a block with `streamUses` that its user freed, and says whether it has to wait: not when all of those streams were destroyed,
+   * whose work is then waited for here. After an error nothing has changed.
+   */
+  defer(block: Block): boolean {
+    const uses = block.streamUses as Stream[];
+    const streams = uses.filter((stream) => !stream.destroyed);
     if (streams.some((stream) => stream.isCapturing())) {
       this.#captured.push(block);
       this.outstanding++;
-      return;
+      return true;
     }
-    this.#recordEvents(block, streams);
+    if (streams.length < uses.length) this.#device.synchronize();
+    if (streams.length > 0) this.#recordEvents(block, streams);
+    block.streamUses = null;
+    return streams.length > 0;
   }
 
   /** Returns the blocks whose events have completed, each queue up to its first event that has not. Never waits. */
@@ -107,7 +114,6 @@ export class DeferredFrees {
     streams.forEach((stream, i) => {
       this.#queueOf(stream).entries.push({ event: recorded[i] as Event, block });
     });
-    block.streamUses = null;
     block.pendingEvents = streams.length;
     this.outstanding += streams.length;
   }
@@ -144,7 +150,7 @@ export class DeferredFrees {
     this.outstanding -= captured.length;
     captured.forEach((block, i) => {
       try {
-        this.defer(block);
+        if (!this.defer(block)) this.#heap.completeFree(block);
       } catch (error) {
         const rest = captured.slice(i);
         this.#captured.push(...rest);

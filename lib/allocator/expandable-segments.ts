@@ -65,7 +65,8 @@ export class ExpandableSegments {
     const range = segment.range as VirtualRange;
     if (!range.hasWholePage(block.offset, block.size)) return;
     // Unmapping does not wait for work that still uses the pages.
-    list.stream.synchronize();
+    if (list.stream.destroyed) this.#device.synchronize();
+    else list.stream.synchronize();
     const span = range.unmap(block.offset, block.size);
     list.remove(block);
     const before = span.offset - block.offset;
@@ -88,15 +89,21 @@ export class ExpandableSegments {
     this.#pages.releaseKept();
   }
 
-  /** Gives back every page and range of a segment, whatever lives in it. For closing only. */
+  /** Gives back every page and range of a segment, whatever lives in it. For closing only; after an error it can be called again. */
   dismantle(segment: Segment): void {
     const range = segment.range as VirtualRange;
     for (let block: Block | null = segment.first; block !== null; ) {
-      const offset = block.offset;
+      const start: Block = block;
       let bytes = 0;
-      const mapped = block.state !== UNMAPPED;
-      for (; block !== null && (block.state !== UNMAPPED) === mapped; block = block.next) bytes += block.size;
-      if (mapped) this.#pages.release(range.pageBytes, range.unmap(offset, bytes).handles);
+      for (; block !== null && block.state !== UNMAPPED; block = block.next) bytes += block.size;
+      if (bytes === 0) {
+        block = start.next;
+        continue;
+      }
+      const { handles } = range.unmap(start.offset, bytes);
+      for (let done: Block | null = start; done !== block; done = (done as Block).next)
+        (done as Block).state = UNMAPPED;
+      this.#pages.release(range.pageBytes, handles);
     }
     range.free();
     this.reservedAddresses -= range.bytes;
@@ -118,6 +125,8 @@ export class ExpandableSegments {
   /** A fresh range as one unmapped block: nine eighths of the device, or less where the driver grants less. */
   #reserve(list: FreeList, size: number): Block | null {
     const heap = this.#heap;
+    // Not PyTorch's: it reserves another range at every attempt, and none of them can ever be filled.
+    if (heap.policy.reservesWithinDevice && size > this.#device.totalMemory) return null;
     const pageBytes = this.#pageBytes(list);
     const total = this.#device.totalMemory;
     const wanted = total + Math.floor(total / 8);

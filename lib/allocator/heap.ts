@@ -28,8 +28,7 @@ export class Heap {
   readonly segments = new Set<Segment>();
   history: MemoryHistory | null = null;
   readonly clock = new Clock();
-  /** Why expandable segments cannot be had although the settings ask for them; empty otherwise. */
-  expandableRefused = '';
+  #expandableRefused = '';
   #config: Config;
   #limit = Number.POSITIVE_INFINITY;
   #sequence = 0;
@@ -60,6 +59,16 @@ export class Heap {
     this.#deriveRules();
   }
 
+  /** Why expandable segments cannot be had although the settings ask for them; empty otherwise. */
+  get expandableRefused(): string {
+    return this.#expandableRefused;
+  }
+
+  set expandableRefused(reason: string) {
+    this.#expandableRefused = reason;
+    this.#deriveRules();
+  }
+
   /** Bytes that the memory fraction allows; Infinity when none is set. */
   get limit(): number {
     return this.#limit;
@@ -86,12 +95,12 @@ export class Heap {
   }
 
   #deriveRules(): void {
-    const { maxSplitSize, expandableSegments } = this.#config;
+    const { maxSplitSize } = this.#config;
     const limited = maxSplitSize !== Number.POSITIVE_INFINITY;
     this.#bestFitOnly = !limited && !this.collecting && this.#expandableSegments === 0;
     this.#oversize = limited ? Math.ceil(maxSplitSize / UNIT) : Number.MAX_SAFE_INTEGER;
-    this.#leastRest = expandableSegments ? 1 : SMALL_UNITS + 1;
-    this.#leastUnsplit = expandableSegments ? Number.MAX_SAFE_INTEGER : this.#oversize;
+    this.#leastRest = this.expandable ? 1 : SMALL_UNITS + 1;
+    this.#leastUnsplit = this.expandable ? Number.MAX_SAFE_INTEGER : this.#oversize;
   }
 
   /** Takes in a range that the device has just given, as one block. */
@@ -112,6 +121,15 @@ export class Heap {
     if (segment.list.pool.owner !== null) segment.list.pool.owner.segments--;
     if (segment.range !== null) this.#expandableSegments--;
     this.#deriveRules();
+  }
+
+  /** Everything was given back, or is gone with the device. */
+  forgetAll(): void {
+    this.segments.clear();
+    this.privatePools.clear();
+    this.small.clear();
+    this.large.clear();
+    this.stats.clearCurrent();
   }
 
   /** The best free block for a rounded size in units, still in its list; null when none may be taken. Logarithmic. */

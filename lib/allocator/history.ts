@@ -1,5 +1,6 @@
 // The history of an allocator: a bounded ring of events in columns, so that recording costs no objects. Must not know why it is kept.
 
+import { ConfigError } from '../errors.js';
 import { ACTIONS, type Action, type Frame, type TraceEntry } from '../snapshot/model.js';
 
 /** Codes of the actions: positions in ACTIONS. */
@@ -39,6 +40,12 @@ export class MemoryHistory {
 
   constructor(options: HistoryOptions = {}) {
     this.maxEntries = options.maxEntries ?? 100_000;
+    if (!(this.maxEntries >= 1) || this.maxEntries !== Math.floor(this.maxEntries)) {
+      throw new ConfigError(`maxEntries is ${this.maxEntries}; accepted is a whole number from 1 on, or Infinity`, {
+        key: 'maxEntries',
+        value: String(this.maxEntries),
+      });
+    }
     this.stacks = options.stacks ?? false;
     this.#capacity = Math.min(this.maxEntries, FIRST_CAPACITY);
     this.#actions = new Uint8Array(this.#capacity);
@@ -79,7 +86,7 @@ export class MemoryHistory {
     this.#segments[at] = segment;
     this.#offsets[at] = offset;
     this.#times[at] = timeUs;
-    if (frames !== null) this.#frames[at] = frames;
+    if (this.stacks) this.#frames[at] = frames ?? [];
     this.#total++;
   }
 

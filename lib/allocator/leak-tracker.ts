@@ -18,11 +18,13 @@ interface WarningEmitter {
 export class LeakTracker {
   readonly #registry: FinalizationRegistry<Remains>;
   readonly #warnings: boolean;
+  #closed = false;
 
   /** @param free gives the memory back through the stream rules. */
   constructor(warnings: boolean, free: (address: number) => void) {
     this.#warnings = warnings;
     this.#registry = new FinalizationRegistry((remains) => {
+      if (this.#closed) return;
       // There is no caller to tell an error; without the warning it would be lost.
       const failure = attempt(() => free(remains.address));
       if (this.#warnings || failure !== null) warn(remains, failure);
@@ -31,6 +33,11 @@ export class LeakTracker {
 
   watch(buffer: object, address: number, bytes: number, frames: readonly Frame[] | null): void {
     this.#registry.register(buffer, { address, bytes, frames }, buffer);
+  }
+
+  /** The memory of all buffers was given back. */
+  close(): void {
+    this.#closed = true;
   }
 
   forget(buffer: object): void {

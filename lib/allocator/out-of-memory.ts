@@ -1,7 +1,7 @@
 // The out of memory: collects the figures of a heap at the moment of a failure, words them, tells the observers, throws.
 
 import type { Device, MemoryInfo } from '../device/types.js';
-import { OutOfMemoryError, type PoolFigures } from '../errors.js';
+import { DriverError, OutOfMemoryError, type PoolFigures } from '../errors.js';
 import { formatSize } from '../units.js';
 import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
@@ -32,6 +32,7 @@ export interface FailedRequest {
 export class OutOfMemoryReporter {
   readonly #heap: Heap;
   readonly #device: Device;
+  #quiet = false;
   readonly #observers = new Set<(info: OutOfMemoryInfo) => void>();
 
   constructor(heap: Heap, device: Device) {
@@ -44,12 +45,31 @@ export class OutOfMemoryReporter {
     return () => void this.#observers.delete(observer);
   }
 
+  /** Whether a failure now is only an attempt. */
+  get quiet(): boolean {
+    return this.#quiet;
+  }
+
+  /** Runs an attempt whose out of memory is neither counted nor told: null is the answer then. */
+  quietly<T>(attempt: () => T): T | null {
+    this.#quiet = true;
+    try {
+      return attempt();
+    } catch (error) {
+      if (error instanceof OutOfMemoryError) return null;
+      throw error;
+    } finally {
+      this.#quiet = false;
+    }
+  }
+
   /** Counts, records and tells the failure. Linear in blocks. */
   raise(request: FailedRequest): never {
     const heap = this.#heap;
     const { list, rounded } = request;
-    const memory = this.#device.memGetInfo();
+    const memory = this.#memoryInfo();
     const error = outOfMemoryError(heap, request, memory, this.#device);
+    if (this.#quiet) throw error;
     if (heap.history !== null) {
       const frames = heap.history.stacks ? captureFrames() : null;
       heap.history.record(RECORD_OOM, memory.free, rounded, list.stream.id, -1, 0, heap.clock.now(), frames);
@@ -62,6 +82,17 @@ export class OutOfMemoryReporter {
       error,
     });
     throw error;
+  }
+
+  /** What the device says; where even that fails, what this allocator knows, so that the out of memory is told all the same. */
+  #memoryInfo(): MemoryInfo {
+    try {
+      return this.#device.memGetInfo();
+    } catch (error) {
+      if (!(error instanceof DriverError)) throw error;
+      const total = this.#device.totalMemory;
+      return { free: Math.max(0, total - this.#heap.reserved), total };
+    }
   }
 
   #tell(info: OutOfMemoryInfo): void {
@@ -105,7 +136,6 @@ function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo
     elsewhere: sum((figures) => figures.free) - stuck,
     largestFree: own?.largestFreeBlock ?? 0,
     expandableSegments: heap.expandable,
-    splitLimit: heap.config.maxSplitSize !== Number.POSITIVE_INFINITY,
   });
   const figures = [wanted, memory.total, memory.free, allocated, reserved - allocated].map(formatSize);
   const details = {

@@ -14,6 +14,8 @@ export interface Mends {
   readonly oversizeIgnoresExpandable: boolean;
   /** Growth over several holes maps all of them or none. PyTorch keeps what was mapped before the failure until the next flush. */
   readonly growthIsAtomic: boolean;
+  /** No addresses are reserved for a request larger than the device. PyTorch reserves another range at every attempt. */
+  readonly reservesWithinDevice: boolean;
 }
 
 export interface Policy extends Mends {
@@ -23,8 +25,18 @@ export interface Policy extends Mends {
 export type PolicyName = 'pytorch' | 'default';
 
 const MENDS: Readonly<Record<PolicyName, Mends>> = {
-  pytorch: { searchAfterEvents: false, oversizeIgnoresExpandable: false, growthIsAtomic: false },
-  default: { searchAfterEvents: true, oversizeIgnoresExpandable: true, growthIsAtomic: true },
+  pytorch: {
+    searchAfterEvents: false,
+    oversizeIgnoresExpandable: false,
+    growthIsAtomic: false,
+    reservesWithinDevice: false,
+  },
+  default: {
+    searchAfterEvents: true,
+    oversizeIgnoresExpandable: true,
+    growthIsAtomic: true,
+    reservesWithinDevice: true,
+  },
 };
 
 export function isPolicyName(name: string): name is PolicyName {

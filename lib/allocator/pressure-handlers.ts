@@ -17,6 +17,10 @@ export class PressureHandlers {
     return () => void this.#handlers.delete(handler);
   }
 
+  get none(): boolean {
+    return this.#handlers.size === 0;
+  }
+
   /** Asks one after the other, each until it frees nothing more, and tries again after each answer. */
   relieve<T>(bytes: number, retry: () => T | null): T | null {
     if (this.#asking) return null;

@@ -57,7 +57,7 @@ export class RetryLadder {
   #allocate(list: FreeList, size: number): Block | null {
     const heap = this.#heap;
     const bytes = segmentSize(size, heap.config);
-    if (heap.reserved + bytes > heap.limit) return null;
+    if (heap.reserved + bytes > heap.limit || bytes > Number.MAX_SAFE_INTEGER) return null;
     if (heap.expandable) {
       const block = this.#expandable.grow(list, size);
       // Not PyTorch's: where the driver grants no addresses, plain segments still work.

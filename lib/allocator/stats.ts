@@ -215,6 +215,14 @@ export class Stats {
     }
   }
 
+  /** Nothing is held any more. */
+  clearCurrent(): void {
+    this.#endRise();
+    this.#small.fill(0, 0, ROWS);
+    this.#large.fill(0, 0, ROWS);
+    this.#pending = 0;
+  }
+
   /** Sets what was added and taken off, and the counters, to 0. */
   resetAccumulated(): void {
     for (const pool of [this.#small, this.#large]) {

@@ -27,8 +27,6 @@ export interface FailureFigures {
   /** The largest free block that the request's pool and stream has. */
   readonly largestFree: number;
   readonly expandableSegments: boolean;
-  /** A split limit is set. */
-  readonly splitLimit: boolean;
 }
 
 export type VerdictKind =
@@ -51,7 +49,7 @@ export interface Verdict {
   readonly sentence: string;
 }
 
-/** Decides in this order: larger than the card; live bytes do not fit; others hold it; awaited; elsewhere; in pieces. */
+/** Decides in this order: larger than the card; live bytes do not fit; others hold it; there is room; awaited; elsewhere; in pieces. */
 export function judge(figures: FailureFigures): Verdict {
   const { rounded, limit, total, allocated, reserved, free } = figures;
   const room = Math.min(limit, total);
@@ -60,12 +58,17 @@ export function judge(figures: FailureFigures): Verdict {
   const others = Math.max(0, total - free - reserved);
   if (allocated + rounded > total - others) return otherProcess(figures, others);
   const usable = Math.min(free, Math.max(0, limit - reserved));
+  if (usable >= figures.wanted) return unknown(usable);
   if (figures.pending > 0 && usable + figures.stuck + figures.pending >= rounded && usable + figures.stuck < rounded) {
     return pending(figures);
   }
   if (figures.elsewhere > 0 && usable + figures.stuck + figures.pending < rounded) return otherStream(figures);
-  if (figures.stuck > 0 || usable > 0) return fragmented(figures, usable);
-  return { kind: 'unknown', shortBy: null, advice: null, sentence: 'The figures do not say why the driver refused.' };
+  return fragmented(figures, usable);
+}
+
+function unknown(usable: number): Verdict {
+  const sentence = `The driver refused although it reports ${formatSize(usable)} that could be used; the figures do not say why.`;
+  return { kind: 'unknown', shortBy: null, advice: null, sentence };
 }
 
 function tooLarge(figures: FailureFigures, room: number): Verdict {

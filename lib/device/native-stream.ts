@@ -62,6 +62,10 @@ export class NativeStream implements Stream {
     return this.#context.binding.streamIsCapturing(this.#context.id, this.#usable());
   }
 
+  get destroyed(): boolean {
+    return this.#destroyed;
+  }
+
   destroy(): void {
     if (this.#destroyed || this.id === 0 || this.device.closed) return;
     this.#context.binding.streamDestroy(this.#context.id, this.#stream);

@@ -127,6 +127,10 @@ export class SimStream implements Stream {
     return this.#usable().capturing;
   }
 
+  get destroyed(): boolean {
+    return this.#destroyed;
+  }
+
   destroy(): void {
     if (this.#destroyed || this.id === 0 || this.device.closed) return;
     if (!this.#wrapped) {

@@ -40,6 +40,8 @@ export interface Stream {
   waitEvent(event: Event): void;
   /** True while the stream is being captured into a graph. */
   isCapturing(): boolean;
+  /** True after `destroy`. Its work runs to the end, but it cannot be waited for any more. */
+  readonly destroyed: boolean;
   /** Destroys the stream (a wrapped one is only forgotten, the default one stays). Idempotent. */
   destroy(): void;
 }

@@ -235,6 +235,7 @@ describe('the environment', () => {
     expect(allocator.policy).toEqual({
       name: 'pytorch',
       growthIsAtomic: true,
+      reservesWithinDevice: false,
       searchAfterEvents: false,
       oversizeIgnoresExpandable: false,
     });

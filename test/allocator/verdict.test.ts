@@ -26,7 +26,7 @@ function figures(changes: Partial<Record<keyof FailureFigures, number | boolean>
   const scaled = Object.fromEntries(bytes) as Record<string, number>;
   return {
     expandableSegments: false,
-    splitLimit: false,
+
     requested: scaled.rounded,
     wanted: scaled.rounded,
     ...scaled,
@@ -82,8 +82,8 @@ describe('judge', () => {
       Object.fromEntries(keys.map((key) => [key, amount])) as Record<(typeof keys)[number], typeof amount>,
     );
     fc.assert(
-      fc.property(any, fc.boolean(), fc.boolean(), (numbers, expandableSegments, splitLimit) => {
-        const verdict = judge(figures({ ...numbers, expandableSegments, splitLimit }));
+      fc.property(any, fc.boolean(), (numbers, expandableSegments) => {
+        const verdict = judge(figures({ ...numbers, expandableSegments }));
         if (expandableSegments) expect(verdict.advice ?? '').not.toContain('expandable_segments');
         if (verdict.shortBy !== null) expect(verdict.shortBy).toBeGreaterThan(0);
         expect(verdict.sentence.length).toBeGreaterThan(20);
