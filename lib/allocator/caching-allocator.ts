@@ -121,7 +121,7 @@ export class CachingAllocator implements BufferOwner {
     let list = pool.byStream[stream.id];
     if (list === undefined || list.stream !== stream) list = this.#listOf(pool, stream);
     const found = this.#heap.find(list, units) ?? this.#climb(list, units, bytes);
-    const block = this.#heap.take(found, units, bytes);
+    const block = this.#heap.take(list, found, units, bytes);
     const address = block.segment.address + block.start * UNIT;
     this.#live.set(address, block);
     return address;

@@ -167,8 +167,7 @@ export class Heap {
   }
 
   /** Takes a free block out of its list for a request, cutting off what is too much. The block in use is returned. */
-  take(block: Block, units: number, requested: number): Block {
-    const { list } = block;
+  take(list: FreeList, block: Block, units: number, requested: number): Block {
     const { kind } = list;
     const rest = block.units - units;
     const plain = block.segment.range === null;

@@ -80,14 +80,23 @@ const LARGE_ALLOCATED = 2;
 const SMALL_SPLIT = 4;
 const LARGE_SPLIT = 8;
 
-/** Lifts the peaks of rows `first` to `last`, of one pool and of both together, to the current values. */
-function liftPeaks(first: number, last: number, pool: Float64Array, other: Float64Array, both: Float64Array): void {
-  for (let row = first; row <= last; row++) {
-    const current = pool[row] as number;
-    if (current > (pool[PEAK + row] as number)) pool[PEAK + row] = current;
-    const sum = current + (other[row] as number);
-    if (sum > (both[row] as number)) both[row] = sum;
-  }
+/** Lifts the peaks of a row, of one pool and of both together, to the current values. */
+function liftPeaks(row: number, pool: Float64Array, other: Float64Array, both: Float64Array): void {
+  const current = pool[row] as number;
+  if (current > (pool[PEAK + row] as number)) pool[PEAK + row] = current;
+  const sum = current + (other[row] as number);
+  if (sum > (both[row] as number)) both[row] = sum;
+}
+
+function liftAllocated(pool: Float64Array, other: Float64Array, both: Float64Array): void {
+  liftPeaks(ALLOCATION, pool, other, both);
+  liftPeaks(ALLOCATED_BYTES, pool, other, both);
+  liftPeaks(REQUESTED_BYTES, pool, other, both);
+}
+
+function liftSplit(pool: Float64Array, other: Float64Array, both: Float64Array): void {
+  liftPeaks(INACTIVE_SPLIT, pool, other, both);
+  liftPeaks(INACTIVE_SPLIT_BYTES, pool, other, both);
 }
 
 export class Stats {
@@ -110,7 +119,7 @@ export class Stats {
     const pool = this.#pool(kind);
     (pool[row] as number) += amount;
     (pool[ADDED + row] as number) += amount;
-    liftPeaks(row, row, pool, this.#other(kind), this.#both);
+    liftPeaks(row, pool, this.#other(kind), this.#both);
   }
 
   decrease(row: number, kind: PoolKind, amount: number): void {
@@ -122,21 +131,18 @@ export class Stats {
    * is the hottest path.
    */
   noteAllocated(kind: PoolKind, bytes: number, requested: number, splitBlocks: number, splitBytes: number): void {
-    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
-    let pool: Float64Array;
-    if (kind === SMALL) {
-      pool = this.#small;
-      this.#rises |= SMALL_ALLOCATED;
-    } else {
-      pool = this.#large;
-      this.#rises |= LARGE_ALLOCATED;
-    }
+    if (splitBytes < 0 && this.#rises >= SMALL_SPLIT) this.#endRise();
+    const pool = kind === SMALL ? this.#small : this.#large;
+    this.#rises |= kind === SMALL ? SMALL_ALLOCATED : LARGE_ALLOCATED;
     (pool[ALLOCATION] as number) += 1;
     (pool[ADDED + ALLOCATION] as number) += 1;
     (pool[ALLOCATED_BYTES] as number) += bytes;
     (pool[ADDED + ALLOCATED_BYTES] as number) += bytes;
     (pool[REQUESTED_BYTES] as number) += requested;
     (pool[ADDED + REQUESTED_BYTES] as number) += requested;
+    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
+    if (splitBytes > 0) this.#noteSplitRise(pool, kind, splitBlocks, splitBytes);
     if (this.#pending > 0) this.#liftActivePeaks();
   }
 
@@ -147,7 +153,9 @@ export class Stats {
     (pool[ALLOCATION] as number) -= 1;
     (pool[ALLOCATED_BYTES] as number) -= bytes;
     (pool[REQUESTED_BYTES] as number) -= requested;
-    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
+    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
+    if (splitBytes > 0) this.#noteSplitRise(pool, kind, splitBlocks, splitBytes);
   }
 
   /** Its user is done with it, but another stream may not be. */
@@ -167,7 +175,10 @@ export class Stats {
     this.decrease(PENDING, kind, 1);
     this.decrease(PENDING_BYTES, kind, bytes);
     this.decrease(REQUESTED_BYTES, kind, requested);
-    if (splitBytes !== 0) this.#changeInactiveSplit(kind, splitBlocks, splitBytes);
+    const pool = this.#pool(kind);
+    (pool[INACTIVE_SPLIT] as number) += splitBlocks;
+    (pool[INACTIVE_SPLIT_BYTES] as number) += splitBytes;
+    if (splitBytes > 0) this.#noteSplitRise(pool, kind, splitBlocks, splitBytes);
   }
 
   /** Current value over both pools. */
@@ -258,13 +269,8 @@ export class Stats {
     return kind === SMALL ? this.#large : this.#small;
   }
 
-  /** Bytes of 0 come with blocks of 0. Blocks may fall while bytes rise, not the other way round. */
-  #changeInactiveSplit(kind: PoolKind, blocks: number, bytes: number): void {
-    if ((bytes < 0 || blocks < 0) && this.#rises >= SMALL_SPLIT) this.#endRise();
-    const pool = kind === SMALL ? this.#small : this.#large;
-    (pool[INACTIVE_SPLIT] as number) += blocks;
-    (pool[INACTIVE_SPLIT_BYTES] as number) += bytes;
-    if (bytes <= 0) return;
+  /** Blocks may fall while bytes rise, not the other way round. */
+  #noteSplitRise(pool: Float64Array, kind: PoolKind, blocks: number, bytes: number): void {
     this.#rises |= kind === SMALL ? SMALL_SPLIT : LARGE_SPLIT;
     (pool[ADDED + INACTIVE_SPLIT_BYTES] as number) += bytes;
     if (blocks > 0) (pool[ADDED + INACTIVE_SPLIT] as number) += blocks;
@@ -277,10 +283,10 @@ export class Stats {
     const large = this.#large;
     const both = this.#both;
     this.#rises = 0;
-    if ((rises & SMALL_ALLOCATED) !== 0) liftPeaks(ALLOCATION, REQUESTED_BYTES, small, large, both);
-    if ((rises & LARGE_ALLOCATED) !== 0) liftPeaks(ALLOCATION, REQUESTED_BYTES, large, small, both);
-    if ((rises & SMALL_SPLIT) !== 0) liftPeaks(INACTIVE_SPLIT, INACTIVE_SPLIT_BYTES, small, large, both);
-    if ((rises & LARGE_SPLIT) !== 0) liftPeaks(INACTIVE_SPLIT, INACTIVE_SPLIT_BYTES, large, small, both);
+    if ((rises & SMALL_ALLOCATED) !== 0) liftAllocated(small, large, both);
+    if ((rises & LARGE_ALLOCATED) !== 0) liftAllocated(large, small, both);
+    if ((rises & SMALL_SPLIT) !== 0) liftSplit(small, large, both);
+    if ((rises & LARGE_SPLIT) !== 0) liftSplit(large, small, both);
   }
 
   /** While nothing is pending, the peaks of the active rows are those of the allocated ones. */
