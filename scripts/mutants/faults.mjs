@@ -62,8 +62,8 @@ export const FAULTS = [
   {
     fault: 'a block is free although another stream uses it',
     file: 'allocator/caching-allocator.ts',
-    find: 'if (block.streamUses === null) {\n      this.#live',
-    replace: 'if (block.streamUses !== undefined) {\n      this.#live',
+    find: 'block.streamUses !== null && this.#deferred.defer(block)',
+    replace: 'false',
   },
   {
     fault: 'a block of 1 MiB goes to the large pool',
@@ -171,7 +171,7 @@ export const FAULTS = [
   {
     fault: 'pages are unmapped without waiting for the stream',
     file: 'allocator/expandable-segments.ts',
-    find: '    list.stream.synchronize();\n',
+    find: '    else list.stream.synchronize();\n',
     replace: '',
   },
   {
