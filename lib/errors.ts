@@ -17,7 +17,6 @@ export type ErrorCode = `ERR_CUDALLOC_${
   | 'USE_AFTER_FREE'
   | 'WRONG_THREAD'
   | 'CAPTURING'
-  | 'SNAPSHOT_FORMAT'
   | 'TRACE_FORMAT'}`;
 
 /** Base class. `code` identifies the cause, `message` is for people and may change. */

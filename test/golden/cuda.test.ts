@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { replay } from '../../lib/analysis/replay.js';
 import { UnsupportedError } from '../../lib/errors.js';
-import { openStandIn, useStandInDriver } from '../support/cuda-stand-in.js';
+import { fitsDevice, openStandIn, useStandInDriver } from '../support/cuda-stand-in.js';
 import { thrownBy } from '../support/devices.js';
 import { goldenCases, holdsEvents, readCaseTrace } from '../support/golden-cases.js';
 import { goldenSuite } from '../support/golden-suite.js';
@@ -28,7 +28,7 @@ it('refuses the cases that hold events, and no others', () => {
 });
 
 goldenSuite('cuda over the stand-in driver', {
-  cases: all.filter((golden) => !held.includes(golden)),
+  cases: all.filter((golden) => !held.includes(golden) && fitsDevice(golden.meta.capacity)),
   open: openStandIn,
   checkData: true,
 });
