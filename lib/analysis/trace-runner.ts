@@ -25,6 +25,8 @@ export class TraceRunner {
   readonly addresses: Float64Array;
   readonly #streams = new Map<number, Stream>();
   readonly #numberOfStream = new Map<number, number>();
+  #lastNumber = 0;
+  #lastStream: Stream;
 
   /**
    * Creates the trace's streams in the order of their numbers, so that the allocator orders them alike.
@@ -40,6 +42,7 @@ export class TraceRunner {
       policy: options.policy ?? 'pytorch',
     });
     this.addresses = new Float64Array(trace.allocations);
+    this.#lastStream = this.device.defaultStream;
     for (const number of streamNumbers(trace)) {
       const stream = number === 0 ? this.device.defaultStream : this.device.createStream();
       this.#streams.set(number, stream);
@@ -121,7 +124,13 @@ export class TraceRunner {
   }
 
   #streamOf(op: number): Stream {
-    return this.#streams.get(this.trace.streams[op] as number) as Stream;
+    const number = this.trace.streams[op] as number;
+    // Mostly the stream of the operation before.
+    if (number !== this.#lastNumber) {
+      this.#lastNumber = number;
+      this.#lastStream = this.#streams.get(number) as Stream;
+    }
+    return this.#lastStream;
   }
 }
 
