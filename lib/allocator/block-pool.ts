@@ -49,6 +49,8 @@ export class PrivatePool {
   readonly large = new BlockPool(LARGE, this);
   /** Segments it holds. */
   segments = 0;
+  /** Calls of `withMemPool` under way. */
+  active = 0;
   /** Set when its user gives it up: its free memory may then be flushed, and it disappears with its last segment. */
   released = false;
 

@@ -5,8 +5,6 @@ import type { Device, Feature, Stream } from '../device/types.js';
 import {
   ConfigError,
   DeviceLostError,
-  DoubleFreeError,
-  InvalidAddressError,
   InvalidSizeError,
   UnsupportedError,
   UseAfterFreeError,
@@ -14,8 +12,9 @@ import {
 } from '../errors.js';
 import type { Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
+import { refuseAddress, refuseOwned } from './address-errors.js';
 import { AddressTable } from './address-table.js';
-import { ALLOCATED, type Block, UNIT } from './block.js';
+import { type Block, UNIT } from './block.js';
 import { type BlockPool, PrivatePool } from './block-pool.js';
 import { CachedMemory } from './cached-memory.js';
 import { type Config, parseConfig } from './config.js';
@@ -50,6 +49,11 @@ const SMALL_UNITS = SMALL_SIZE / UNIT;
 /** The largest size whose rounding stays within 31 bits. */
 const LARGEST_QUICK = 0x7ffffe00;
 
+interface Pools {
+  readonly small: BlockPool;
+  readonly large: BlockPool;
+}
+
 /**
  * PyTorch's caching allocator over a device. `malloc` and `free` are the bare level: addresses, no objects. `allocate` is the safe one.
  * Not for several threads: each worker makes its own.
@@ -63,6 +67,8 @@ export class CachingAllocator implements BufferOwner {
   readonly #deferred: DeferredFrees;
   readonly #cached: CachedMemory;
   readonly #ladder: RetryLadder;
+  /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
+  readonly #owned = new Set<number>();
   readonly #handlers = new PressureHandlers();
   readonly #leaks: LeakTracker;
   readonly #failures: OutOfMemoryReporter;
@@ -70,7 +76,7 @@ export class CachingAllocator implements BufferOwner {
   /** As at the start: `setConf` does not change what the statistics report. */
   readonly #reportedMaxSplitSize: number;
   /** Where requests are served from: the default pools, or those of `withMemPool`. */
-  #pools: { readonly small: BlockPool; readonly large: BlockPool };
+  #pools: Pools;
   /** Sizes up to this need no more than rounding up to a unit. */
   #quickBytes = 0;
   #poolNumbers = 0;
@@ -98,7 +104,7 @@ export class CachingAllocator implements BufferOwner {
       deferred: this.#deferred,
     });
     this.#leaks = new LeakTracker(options.leakWarnings ?? true, (address) => {
-      this.free(address);
+      this.#freeOwned(address);
     });
     const { virtualMemory } = this.device.features;
     if (!virtualMemory.works) heap.expandableRefused = virtualMemory.reason;
@@ -133,8 +139,9 @@ export class CachingAllocator implements BufferOwner {
    */
   free(address: number): void {
     if (address === 0) return;
+    if (this.#owned.size > 0 && this.#owned.has(address)) refuseOwned(address);
     const index = this.#live.indexOf(address);
-    if (index === -1) return this.#refuseAddress(address);
+    if (index === -1) return this.#refuse(address);
     const block = this.#live.at(index);
     const waits = block.streamUses !== null && this.#deferred.defer(block);
     this.#live.deleteAt(index);
@@ -145,7 +152,7 @@ export class CachingAllocator implements BufferOwner {
   /** Another stream uses the memory: after `free` it is reused only when that stream's work so far has completed. */
   recordStream(address: number, stream: Stream): void {
     const block = this.#live.get(address);
-    if (block === null) return this.#refuseAddress(address);
+    if (block === null) return this.#refuse(address);
     if (stream.device !== this.device) refuseStream();
     if (stream === block.list.stream) return;
     if (block.streamUses === null) block.streamUses = [stream];
@@ -155,7 +162,7 @@ export class CachingAllocator implements BufferOwner {
   /** Address and bytes of the whole segment of a live address. @throws UnsupportedError inside an expandable segment, as in PyTorch */
   baseAllocation(address: number): { base: number; size: number } {
     const block = this.#live.get(address);
-    if (block === null) return this.#refuseAddress(address);
+    if (block === null) return this.#refuse(address);
     if (block.segment.range !== null) {
       throw new UnsupportedError(
         'a block of an expandable segment has no base allocation: its segment grows and shrinks',
@@ -174,6 +181,7 @@ export class CachingAllocator implements BufferOwner {
       pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
     const buffer = new DeviceBuffer(this, address, bytes, stream);
     if (address !== 0) {
+      this.#owned.add(address);
       const frames = this.#heap.history?.stacks === true ? captureFrames() : null;
       this.#leaks.watch(buffer, address, bytes, frames);
     }
@@ -185,28 +193,32 @@ export class CachingAllocator implements BufferOwner {
    * handlers, and fails only when neither helps.
    */
   async allocateAsync(bytes: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
-    const { signal } = options;
+    const { signal, stream = this.#defaultStream, pool } = options;
     signal?.throwIfAborted();
-    if (!this.#mayHit(bytes, options)) {
-      for (const stream of this.#deferred.streams) {
-        await this.device.streamSynchronizeAsync(stream);
+    // What is in force at the call holds, whatever is when the waiting ends.
+    const pools = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
+    const allocate = (): DeviceBuffer => this.#within(pools, () => this.allocate(bytes, { stream }));
+    if (!this.#mayHit(bytes, stream, pools)) {
+      for (const pending of this.#deferred.streams) {
+        await this.device.streamSynchronizeAsync(pending);
         signal?.throwIfAborted();
       }
     }
     // The last attempt is the one that counts, records and tells the failure.
     for (let hopeful = !this.#handlers.none; hopeful; ) {
-      const buffer = this.#failures.quietly(() => this.allocate(bytes, options));
+      const buffer = this.#failures.quietly(allocate);
       if (buffer !== null) return buffer;
-      hopeful = await this.#handlers.reclaim(bytes);
+      const before = this.#memoryState();
+      hopeful = (await this.#handlers.reclaim(bytes)) && this.#memoryState() !== before;
       signal?.throwIfAborted();
     }
-    return this.allocate(bytes, options);
+    return allocate();
   }
 
   /** @internal */
   freeBuffer(buffer: DeviceBuffer, address: number): void {
     if (address === 0) return;
-    this.free(address);
+    this.#freeOwned(address);
     this.#leaks.forget(buffer);
   }
 
@@ -233,6 +245,9 @@ export class CachingAllocator implements BufferOwner {
 
   /** Parses a settings string as PyTorch's `_set_allocator_settings` does: what it does not name returns to its default, but for a few options. */
   setConf(text: string): void {
+    this.#assertOpen();
+    if (typeof text !== 'string')
+      throw new ConfigError('a settings string is expected', { key: 'conf', value: String(text) });
     const config = parseConfig(text, { base: this.#heap.config });
     const fraction = config.perProcessMemoryFraction;
     if (fraction !== this.#heap.config.perProcessMemoryFraction && fraction !== null)
@@ -257,6 +272,7 @@ export class CachingAllocator implements BufferOwner {
       });
     }
     this.#heap.limit = Math.trunc(fraction * this.device.memGetInfo().total);
+    this.#heap.config = Object.freeze({ ...this.#heap.config, perProcessMemoryFraction: fraction });
   }
 
   // Private pools -------------------------------------------------------------------------------------------------------
@@ -271,16 +287,10 @@ export class CachingAllocator implements BufferOwner {
 
   /** Runs `fn`; what it allocates comes from the pool. `fn` is synchronous: across an await use `allocate(bytes, { pool })`. */
   withMemPool<T>(pool: MemPool, fn: () => T): T {
-    const outer = this.#pools;
-    this.#pools = MemPool.poolOf(pool, this);
-    try {
-      const result = fn();
-      if (result instanceof Promise)
-        throw new TypeError('withMemPool takes a synchronous function; use allocate(bytes, { pool })');
-      return result;
-    } finally {
-      this.#pools = outer;
-    }
+    const result = this.#within(MemPool.poolOf(pool, this), fn);
+    if (result instanceof Promise)
+      throw new TypeError('withMemPool takes a synchronous function; use allocate(bytes, { pool })');
+    return result;
   }
 
   // Statistics, history, snapshots --------------------------------------------------------------------------------------
@@ -334,13 +344,7 @@ export class CachingAllocator implements BufferOwner {
 
   /** The largest free block, or the free bytes of the device when those are more. */
   cacheInfo(): { largestBlock: number } {
-    let largestBlock = this.device.memGetInfo().free;
-    for (const pools of [this.#heap, ...this.#heap.privatePools]) {
-      for (const list of [...pools.large.lists(), ...pools.small.lists()]) {
-        for (const block of list.blocks()) largestBlock = Math.max(largestBlock, block.size);
-      }
-    }
-    return { largestBlock };
+    return { largestBlock: Math.max(this.device.memGetInfo().free, this.#heap.largestFree()) };
   }
 
   /** Starts recording events, afresh; null stops it and drops them. */
@@ -378,6 +382,7 @@ export class CachingAllocator implements BufferOwner {
     this.#closed = true;
     this.#quickBytes = 0;
     this.#live = new AddressTable();
+    this.#owned.clear();
     this.#leaks.close();
     try {
       if (this.device.closed) return this.#heap.forgetAll();
@@ -416,12 +421,36 @@ export class CachingAllocator implements BufferOwner {
     );
   }
 
+  /** As `free`, for memory that a buffer owns. */
+  #freeOwned(address: number): void {
+    this.#owned.delete(address);
+    try {
+      this.free(address);
+    } catch (error) {
+      this.#owned.add(address);
+      throw error;
+    }
+  }
+
+  /** Runs `fn` with requests served from these pools. */
+  #within<T>(pools: Pools, fn: () => T): T {
+    const outer = this.#pools;
+    const own = pools instanceof PrivatePool ? pools : null;
+    this.#pools = pools;
+    if (own !== null) own.active++;
+    try {
+      return fn();
+    } finally {
+      this.#pools = outer;
+      if (own !== null) own.active--;
+    }
+  }
+
   /** Whether a request looks as if its pool could serve it. Never waits. */
-  #mayHit(bytes: number, { stream = this.#defaultStream, pool }: AllocateOptions): boolean {
+  #mayHit(bytes: number, stream: Stream, { small, large }: Pools): boolean {
     const units = this.#roundCarefully(bytes);
     if (units === 0) return true;
     if (this.#deferred.outstanding > 0) this.#deferred.process();
-    const { small, large } = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
     return this.#listOf(units <= SMALL_UNITS ? small : large, stream).lowerBound(units) !== null;
   }
 
@@ -430,12 +459,27 @@ export class CachingAllocator implements BufferOwner {
     // An asynchronous request asks them its own way.
     if (this.#failures.quiet) return null;
     const { counters } = this.#heap.stats;
-    return this.#handlers.relieve(size, () => {
-      const retries = counters.num_alloc_retries;
-      const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
-      counters.num_alloc_retries = retries;
-      return block;
-    });
+    return this.#handlers.relieve(
+      size,
+      () => {
+        this.#assertOpen();
+        const retries = counters.num_alloc_retries;
+        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
+        counters.num_alloc_retries = retries;
+        return block;
+      },
+      () => this.#memoryState(),
+    );
+  }
+
+  /** Changes when anybody frees memory that could serve a request. */
+  #memoryState(): string {
+    return `${this.memoryAllocated()} ${this.memoryReserved()} ${this.device.memGetInfo().free}`;
+  }
+
+  #refuse(address: number): never {
+    this.#assertOpen();
+    return refuseAddress(this.#heap, address);
   }
 
   #assertOpen(): void {
@@ -456,24 +500,6 @@ export class CachingAllocator implements BufferOwner {
     this.#assertOpen();
     if (bytes >= 0 && Number.isSafeInteger(bytes)) return bytes === 0 ? 0 : roundSize(bytes, this.#heap.config) / UNIT;
     throw new InvalidSizeError(bytes, `a size is a whole number of bytes from 0 to 2^53 - 1, not ${String(bytes)}`);
-  }
-
-  #refuseAddress(address: number): never {
-    this.#assertOpen();
-    const shown = typeof address === 'number' ? `0x${address.toString(16)}` : String(address);
-    for (const { address: start, size, first } of this.#heap.segments) {
-      if (!(address >= start && address < start + size)) continue;
-      let block: Block = first;
-      while (block.next !== null && block.next.address <= address) block = block.next;
-      if (block.state !== ALLOCATED) {
-        throw new DoubleFreeError(address, `nothing is allocated at ${shown}; it was freed before, or never allocated`);
-      }
-      throw new InvalidAddressError(
-        address,
-        `${shown} lies inside an allocation that starts at 0x${block.address.toString(16)}`,
-      );
-    }
-    throw new InvalidAddressError(address, `${shown} was not given out by this allocator`);
   }
 }
 

@@ -106,6 +106,7 @@ export function parseConfig(text: string | null, options: ParseOptions = {}): Co
  * @throws ConfigError when a value is out of range
  */
 export function completeConfig(settings: Partial<Config>): Config {
+  checkTypes(settings);
   const config = { ...DEFAULT_CONFIG, ...settings };
   const follows = settings.maxNonSplitRounding ?? config.largeSegmentSize;
   checkRanges(config);
@@ -115,6 +116,20 @@ export function completeConfig(settings: Partial<Config>): Config {
     hasRoundup: config.roundupPower2Divisions.some((divisions) => divisions > 1),
     warnings: Object.freeze(warningsFor(config)),
   });
+}
+
+/** For callers without types: an unknown or mistyped setting must not be passed over. */
+function checkTypes(settings: Partial<Config>): void {
+  for (const [key, value] of Object.entries(settings)) {
+    const known = Object.hasOwn(DEFAULT_CONFIG, key);
+    const fallback = known ? DEFAULT_CONFIG[key as keyof Config] : undefined;
+    const accepted = fallback === null ? ['number', 'object'] : [typeof fallback];
+    if (known && accepted.includes(typeof value)) continue;
+    const why = known
+      ? `is ${String(value)}; accepted is ${accepted[0]}`
+      : `is not a setting; known are ${Object.keys(DEFAULT_CONFIG).join(', ')}`;
+    throw new ConfigError(`${key} ${why}`, { key, value: String(value) });
+  }
 }
 
 function checkRanges(config: Config): void {

@@ -197,8 +197,15 @@ export class DeviceBuffer {
   }
 
   #settle(): void {
-    if (this.#freed && !this.#owner.closed) this.#owner.freeBuffer(this, this.#address);
-    for (const resolve of this.#settled.splice(0)) resolve();
+    try {
+      if (this.#freed && !this.#owner.closed) this.#owner.freeBuffer(this, this.#address);
+    } catch (error) {
+      // It can be freed again; the copy that was waited for tells the error.
+      this.#freed = false;
+      throw error;
+    } finally {
+      for (const resolve of this.#settled.splice(0)) resolve();
+    }
   }
 }
 

@@ -80,8 +80,11 @@ export class ExpandableSegments {
     heap.stats.decrease(RESERVED_BYTES, list.kind, span.bytes);
     heap.stats.counters.num_device_free++;
     heap.recordSegment(RECORD_SEGMENT_UNMAP, segment, span.offset, span.bytes);
-    this.#pages.release(range.pageBytes, span.handles);
-    if (!middle.isSplit) this.#freeRange(middle);
+    try {
+      this.#pages.release(range.pageBytes, span.handles);
+    } finally {
+      if (!middle.isSplit) this.#freeRange(middle);
+    }
   }
 
   /** Tries again to give back pages that the driver refused to take. */

@@ -1,5 +1,5 @@
 // The blocks of one allocator: finding a free one, cutting it, taking it back and joining it with its neighbours, and the statistics
-// and history of all that. Asks nothing of the device; segments come from segments.ts and expandable-segments.ts.
+// and history of all that. Asks nothing of the device; segments come from plain-segments.ts and expandable-segments.ts.
 // Rules: PyTorch's caching allocator (get_free_block, alloc_found_block, free_block).
 
 import type { VirtualRange } from '../pages/virtual-range.js';
@@ -121,6 +121,17 @@ export class Heap {
     if (segment.list.pool.owner !== null) segment.list.pool.owner.segments--;
     if (segment.range !== null) this.#expandableSegments--;
     this.#deriveRules();
+  }
+
+  /** Bytes of the largest free block of all pools. Linear in blocks. */
+  largestFree(): number {
+    let largest = 0;
+    for (const pools of [this, ...this.privatePools]) {
+      for (const list of [...pools.large.lists(), ...pools.small.lists()]) {
+        for (const block of list.blocks()) largest = Math.max(largest, block.size);
+      }
+    }
+    return largest;
   }
 
   /** Everything was given back, or is gone with the device. */
@@ -331,7 +342,7 @@ export class Heap {
     return back;
   }
 
-  recordBlock(action: number, block: Block, timeUs: number): void {
+  recordBlock(action: number, block: Block, timeUs: number, frames = block.frames): void {
     const { segment, offset } = block;
     this.history?.record(
       action,
@@ -341,16 +352,16 @@ export class Heap {
       segment.sequence,
       offset,
       timeUs,
-      block.frames,
+      frames,
     );
   }
 
   /** A free that completes at once has both its entries, with one time and one stack. */
   #recordFree(block: Block, completed: boolean): void {
     const now = this.clock.recent();
-    if (this.history?.stacks === true) block.frames = captureFrames();
-    this.recordBlock(RECORD_FREE_REQUESTED, block, now);
-    if (completed) this.recordBlock(RECORD_FREE_COMPLETED, block, now);
+    const frames = this.history?.stacks === true ? captureFrames() : null;
+    this.recordBlock(RECORD_FREE_REQUESTED, block, now, frames);
+    if (completed) this.recordBlock(RECORD_FREE_COMPLETED, block, now, frames);
   }
 
   /** A part of a segment that came or went. */

@@ -95,7 +95,7 @@ export class MemoryHistory {
    * @throws RangeError when it was never recorded or is gone
    */
   entry(index: number): TraceEntry {
-    if (!(index >= this.#total - this.length && index < this.#total)) {
+    if (!Number.isInteger(index) || index < this.#total - this.length || index >= this.#total) {
       throw new RangeError(`entry ${index} is not in the history (${this.#total - this.length} to ${this.#total - 1})`);
     }
     const at = index % this.maxEntries;

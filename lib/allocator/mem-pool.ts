@@ -1,6 +1,6 @@
 // The handle of a private pool. Must not know what is allocated from it.
 
-import { UseAfterFreeError, WrongThreadError } from '../errors.js';
+import { UnsupportedError, UseAfterFreeError, WrongThreadError } from '../errors.js';
 import type { PrivatePool } from './block-pool.js';
 
 /** A pool of its own for what is allocated under it (PyTorch's MemPool). */
@@ -22,6 +22,7 @@ export class MemPool {
 
   /** Gives the pool up: nothing can be allocated from it any more, and `emptyCache` gives its free memory back. Idempotent. */
   release(): void {
+    if (this.#pool.active > 0) throw new UnsupportedError('a pool cannot be released inside its withMemPool');
     this.#pool.released = true;
   }
 

@@ -10,7 +10,7 @@ export interface AllocatorOptions {
   readonly device: Device;
   /** A settings string as PyTorch's, or settings; left out: from the environment (`CUDALLOC_CONF`, `PYTORCH_ALLOC_CONF`, `PYTORCH_CUDA_ALLOC_CONF`). */
   readonly conf?: string | Partial<Config>;
-  /** Default `default`; `CUDALLOC_POLICY` overrides it. */
+  /** Default `default`; `CUDALLOC_POLICY` changes that default. */
   readonly policy?: PolicyName;
   /** Switches single differences of the policy from PyTorch. */
   readonly mends?: Partial<Mends>;
@@ -39,7 +39,10 @@ export function environment(): Environment {
 /** @throws ConfigError */
 export function configFrom(options: AllocatorOptions, env: Environment): Config {
   const conf = options.conf ?? settingsFromEnvironment(env)?.text ?? null;
-  return typeof conf === 'string' || conf === null ? parseConfig(conf) : completeConfig(conf);
+  if (typeof conf === 'string' || conf === null) return parseConfig(conf);
+  if (typeof conf !== 'object')
+    throw new ConfigError('conf is a settings string or an object', { key: 'conf', value: String(conf) });
+  return completeConfig(conf);
 }
 
 /** @throws ConfigError */

@@ -33,6 +33,7 @@ export class OutOfMemoryReporter {
   readonly #heap: Heap;
   readonly #device: Device;
   #quiet = false;
+  #telling = false;
   readonly #observers = new Set<(info: OutOfMemoryInfo) => void>();
 
   constructor(heap: Heap, device: Device) {
@@ -96,7 +97,10 @@ export class OutOfMemoryReporter {
   }
 
   #tell(info: OutOfMemoryInfo): void {
-    for (const observer of this.#observers) {
+    // An observer that runs out of memory itself is not told of that.
+    if (this.#telling) return;
+    this.#telling = true;
+    for (const observer of [...this.#observers]) {
       try {
         observer(info);
       } catch (cause) {
@@ -104,6 +108,7 @@ export class OutOfMemoryReporter {
         info.error.cause ??= cause;
       }
     }
+    this.#telling = false;
   }
 }
 
@@ -135,7 +140,7 @@ function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo
     stuck,
     elsewhere: sum((figures) => figures.free) - stuck,
     largestFree: own?.largestFreeBlock ?? 0,
-    expandableSegments: heap.expandable,
+    expandableSegments: heap.config.expandableSegments,
   });
   const figures = [wanted, memory.total, memory.free, allocated, reserved - allocated].map(formatSize);
   const details = {

@@ -21,15 +21,19 @@ export class PressureHandlers {
     return this.#handlers.size === 0;
   }
 
-  /** Asks one after the other, each until it frees nothing more, and tries again after each answer. */
-  relieve<T>(bytes: number, retry: () => T | null): T | null {
+  /**
+   * Asks one after the other, each until it frees nothing more, and tries again after each answer. `state` describes the memory: a
+   * handler whose answer leaves it as it was is not asked again.
+   */
+  relieve<T>(bytes: number, retry: () => T | null, state: () => string): T | null {
     if (this.#asking) return null;
     this.#asking = true;
     try {
       for (const handler of this.#handlers) {
-        while (handler.reclaimSync(bytes) > 0) {
+        for (let before = state(); handler.reclaimSync(bytes) > 0; before = state()) {
           const result = retry();
           if (result !== null) return result;
+          if (state() === before) break;
         }
       }
       return null;

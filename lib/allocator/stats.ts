@@ -13,16 +13,16 @@ export interface StatRow {
   /** False where PyTorch has one value and no pools. */
   readonly pools: boolean;
   readonly label: string;
-  /** Where it is the sum of two others: what is allocated, and what waits to be free. */
-  readonly sumOf?: readonly [allocated: number, pending: number];
+  /** Where it is the sum of another row, of what is allocated, and of what waits to be free: that row. */
+  readonly activeOf?: number;
 }
 
 export const STAT_ROWS: readonly StatRow[] = [
   { key: 'allocation', unit: 'count', pools: true, label: 'Allocations' },
   { key: 'allocated_bytes', unit: 'bytes', pools: true, label: 'Allocated memory' },
   { key: 'requested_bytes', unit: 'bytes', pools: true, label: 'Requested memory' },
-  { key: 'active', unit: 'count', pools: true, label: 'Active blocks', sumOf: [0, 11] },
-  { key: 'active_bytes', unit: 'bytes', pools: true, label: 'Active memory', sumOf: [1, 12] },
+  { key: 'active', unit: 'count', pools: true, label: 'Active blocks', activeOf: 0 },
+  { key: 'active_bytes', unit: 'bytes', pools: true, label: 'Active memory', activeOf: 1 },
   { key: 'inactive_split', unit: 'count', pools: true, label: 'Inactive split blocks' },
   { key: 'inactive_split_bytes', unit: 'bytes', pools: true, label: 'Inactive split memory' },
   { key: 'segment', unit: 'count', pools: true, label: 'Segments' },
@@ -44,8 +44,8 @@ export const RESERVED_BYTES = 8;
 export const OVERSIZE_ALLOCATIONS = 9;
 export const OVERSIZE_SEGMENTS = 10;
 // Behind them: blocks freed but awaited by another stream, which PyTorch has only as a part of the active ones.
-const PENDING = 11;
-const PENDING_BYTES = 12;
+const PENDING = STAT_ROWS.length;
+const PENDING_BYTES = PENDING + 1;
 
 /** Counters that only grow. */
 export const COUNTER_KEYS = [
@@ -183,8 +183,8 @@ export class Stats {
 
   /** Current value over both pools. */
   current(row: number): number {
-    const parts = STAT_ROWS[row]?.sumOf;
-    if (parts !== undefined) return this.current(parts[0]) + this.current(parts[1]);
+    const activeOf = STAT_ROWS[row]?.activeOf;
+    if (activeOf !== undefined) return this.current(activeOf) + this.current(PENDING + activeOf);
     return (this.#small[row] as number) + (this.#large[row] as number);
   }
 
@@ -201,14 +201,14 @@ export class Stats {
       return this.#pool(pool)[offset + row] as number;
     };
     const peak = pool === BOTH ? (this.#both[row] as number) : of(PEAK);
-    const parts = STAT_ROWS[row]?.sumOf;
-    if (parts === undefined) {
+    const activeOf = STAT_ROWS[row]?.activeOf;
+    if (activeOf === undefined) {
       const current = of(0);
       const allocated = of(ADDED);
       return { current, peak, allocated, freed: allocated - (current - of(BASE)) };
     }
-    const allocated = this.values(parts[0], pool);
-    const pending = this.values(parts[1], pool);
+    const allocated = this.values(activeOf, pool);
+    const pending = this.values(PENDING + activeOf, pool);
     return {
       current: allocated.current + pending.current,
       peak: Math.max(peak, allocated.peak),

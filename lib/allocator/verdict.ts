@@ -26,6 +26,7 @@ export interface FailureFigures {
   readonly elsewhere: number;
   /** The largest free block that the request's pool and stream has. */
   readonly largestFree: number;
+  /** The settings ask for them. */
   readonly expandableSegments: boolean;
 }
 
@@ -59,6 +60,11 @@ export function judge(figures: FailureFigures): Verdict {
   if (allocated + rounded > total - others) return otherProcess(figures, others);
   const usable = Math.min(free, Math.max(0, limit - reserved));
   if (usable >= figures.wanted) return unknown(usable);
+  if (figures.pending + figures.stuck + figures.elsewhere === 0) {
+    return others > 0 && usable + others >= figures.wanted
+      ? otherProcess(figures, others)
+      : segmentTooLarge(figures, usable);
+  }
   if (figures.pending > 0 && usable + figures.stuck + figures.pending >= rounded && usable + figures.stuck < rounded) {
     return pending(figures);
   }
@@ -93,10 +99,21 @@ function full(figures: FailureFigures, room: number): Verdict {
   };
 }
 
+function segmentTooLarge(figures: FailureFigures, usable: number): Verdict {
+  return {
+    kind: 'full',
+    shortBy: figures.wanted - usable,
+    advice: null,
+    sentence:
+      `Nothing that is held is free, and the segment of ${formatSize(figures.wanted)} for this request does not fit into the ` +
+      `${formatSize(usable)} that are left; free something, or ask for less.`,
+  };
+}
+
 function otherProcess(figures: FailureFigures, others: number): Verdict {
   return {
     kind: 'other_process',
-    shortBy: figures.allocated + figures.rounded - (figures.total - others),
+    shortBy: Math.max(figures.allocated + figures.rounded - (figures.total - others), figures.wanted - figures.free),
     advice: null,
     sentence:
       `${formatSize(others)} of the device are held outside this allocator (other processes, other libraries, the CUDA context); ` +

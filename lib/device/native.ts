@@ -168,12 +168,14 @@ export class NativeDevice implements Device {
   async memcpyHtoDAsync(address: number, source: Uint8Array, stream?: Stream): Promise<void> {
     checkOpen(this);
     checkAddress(address);
+    refuseResizable(source);
     await this.#binding.memcpyHtoDAsync(this.#id, address, source, NativeStream.idOf(stream, this));
   }
 
   async memcpyDtoHAsync(target: Uint8Array, address: number, stream?: Stream): Promise<void> {
     checkOpen(this);
     checkAddress(address);
+    refuseResizable(target);
     await this.#binding.memcpyDtoHAsync(this.#id, target, address, NativeStream.idOf(stream, this));
   }
 
@@ -293,4 +295,12 @@ function deviceFeatures({ features }: DeviceProperties): DeviceFeatures {
 
 function feature({ works, reason }: BindingFeature): Feature {
   return works ? { works } : { works, reason };
+}
+
+/** The copy runs on another thread, which a resize does not wait for. */
+function refuseResizable(view: Uint8Array): void {
+  const { resizable, growable } = view.buffer as { resizable?: boolean; growable?: boolean };
+  if (resizable === true || growable === true) {
+    throw new TypeError('an asynchronous copy takes no view of a resizable buffer; its memory may go away meanwhile');
+  }
 }

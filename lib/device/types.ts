@@ -166,7 +166,10 @@ export interface Device {
   memcpyHtoD(address: number, source: Uint8Array, stream?: Stream): void;
   /** Device to host. Ordered on `stream`; returns when the bytes are there. Synchronising. */
   memcpyDtoH(target: Uint8Array, address: number, stream?: Stream): void;
-  /** The same without blocking this thread. The view must not be changed before the promise settles. */
+  /**
+   * The same without blocking this thread. Until the promise settles the view must not be changed, nor its buffer transferred.
+   * @throws TypeError for a resizable buffer, whose memory may go away meanwhile
+   */
   memcpyHtoDAsync(address: number, source: Uint8Array, stream?: Stream): Promise<void>;
   memcpyDtoHAsync(target: Uint8Array, address: number, stream?: Stream): Promise<void>;
   /** Device to device, ordered on `stream`, not waiting. */

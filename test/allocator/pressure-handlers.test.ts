@@ -34,24 +34,52 @@ describe('malloc', () => {
 
   test('asks again while something is freed, then the next one, then fails', () => {
     const allocator = make();
-    allocator.malloc(100 * MIB);
+    const blocks = [10, 10].map((mib) => allocator.malloc(mib * MIB));
+    allocator.malloc(80 * MIB);
     const log: string[] = [];
-    const handler = (name: string, answers: number[]) => ({
+    const handler = (name: string, answer: () => number) => ({
       ...nothing,
       reclaimSync() {
         log.push(name);
-        return answers.shift() ?? 0;
+        return answer();
       },
     });
-    allocator.registerPressureHandler(handler('first', [1, 1]));
-    const end = allocator.registerPressureHandler(handler('second', []));
-    expect(() => allocator.malloc(1)).toThrow(OutOfMemoryError);
+    const freeOne = () => {
+      const block = blocks.pop();
+      if (block !== undefined) allocator.free(block);
+      return block === undefined ? 0 : 10 * MIB;
+    };
+    allocator.registerPressureHandler(handler('first', freeOne));
+    const end = allocator.registerPressureHandler(handler('second', () => 0));
+    expect(() => allocator.malloc(50 * MIB)).toThrow(OutOfMemoryError);
     expect(log).toEqual(['first', 'first', 'first', 'second']);
     expect(allocator.memoryStats()).toMatchObject({ num_ooms: 1, num_alloc_retries: 1 });
     end();
     log.length = 0;
-    expect(() => allocator.malloc(1)).toThrow(OutOfMemoryError);
+    expect(() => allocator.malloc(50 * MIB)).toThrow(OutOfMemoryError);
     expect(log).toEqual(['first']);
+  });
+
+  test('one that claims to have freed what it has not is not asked again', () => {
+    const allocator = make();
+    allocator.malloc(100 * MIB);
+    let asked = 0;
+    allocator.registerPressureHandler({ ...nothing, reclaimSync: () => ++asked });
+    expect(() => allocator.malloc(1)).toThrow(OutOfMemoryError);
+    expect(asked).toBe(1);
+  });
+
+  test('one that closes the allocator ends the request', () => {
+    const allocator = make();
+    allocator.malloc(100 * MIB);
+    allocator.registerPressureHandler({
+      ...nothing,
+      reclaimSync() {
+        allocator.close();
+        return 1;
+      },
+    });
+    expect(() => allocator.malloc(1)).toThrow(UseAfterFreeError);
   });
 
   test('a handler that allocates is not asked meanwhile', () => {

@@ -25,12 +25,13 @@ test('reads every form of line that V8 writes', () => {
   ]);
 });
 
-test('leaves out the frames of the allocator, compiled or not', () => {
-  const own = ['lib', 'dist'].map(
-    (folder) => `    at CachingAllocator.malloc (/app/node_modules/cudalloc/${folder}/allocator/heap.js:1:2)`,
-  );
-  expect(parseStack([...own, '    at caller (/app/main.js:5:6)'].join('\n'))).toEqual([
-    { name: 'caller', filename: '/app/main.js', line: 5 },
+test('leaves out the frames of the allocator, and only those', () => {
+  const own = new URL('../../lib/allocator/heap.ts', import.meta.url);
+  const lines = [own.href, own.pathname].map((file) => `    at CachingAllocator.malloc (${file}:1:2)`);
+  // A folder of the user's may have the same name.
+  const foreign = '/app/lib/allocator/main.js';
+  expect(parseStack([...lines, `    at caller (${foreign}:5:6)`].join('\n'))).toEqual([
+    { name: 'caller', filename: foreign, line: 5 },
   ]);
 });
 
