@@ -69,6 +69,7 @@ export class CachingAllocator implements BufferOwner {
   readonly #ladder: RetryLadder;
   /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
   readonly #owned = new Set<number>();
+  #ownedCount = 0;
   readonly #handlers = new PressureHandlers();
   readonly #leaks: LeakTracker;
   readonly #failures: OutOfMemoryReporter;
@@ -139,7 +140,8 @@ export class CachingAllocator implements BufferOwner {
    */
   free(address: number): void {
     if (address === 0) return;
-    if (this.#owned.size > 0 && this.#owned.has(address)) refuseOwned(address);
+    // A number of its own, since asking the set costs as much as the rest of the check.
+    if (this.#ownedCount > 0 && this.#owned.has(address)) refuseOwned(address);
     const index = this.#live.indexOf(address);
     if (index === -1) return this.#refuse(address);
     const block = this.#live.at(index);
@@ -181,7 +183,7 @@ export class CachingAllocator implements BufferOwner {
       pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
     const buffer = new DeviceBuffer(this, address, bytes, stream);
     if (address !== 0) {
-      this.#owned.add(address);
+      this.#own(address);
       const frames = this.#heap.history?.stacks === true ? captureFrames() : null;
       this.#leaks.watch(buffer, address, bytes, frames);
     }
@@ -383,6 +385,7 @@ export class CachingAllocator implements BufferOwner {
     this.#quickBytes = 0;
     this.#live = new AddressTable();
     this.#owned.clear();
+    this.#ownedCount = 0;
     this.#leaks.close();
     try {
       if (this.device.closed) return this.#heap.forgetAll();
@@ -424,12 +427,18 @@ export class CachingAllocator implements BufferOwner {
   /** As `free`, for memory that a buffer owns. */
   #freeOwned(address: number): void {
     this.#owned.delete(address);
+    this.#ownedCount--;
     try {
       this.free(address);
     } catch (error) {
-      this.#owned.add(address);
+      this.#own(address);
       throw error;
     }
+  }
+
+  #own(address: number): void {
+    this.#owned.add(address);
+    this.#ownedCount++;
   }
 
   /** Runs `fn` with requests served from these pools. */
