@@ -69,11 +69,16 @@ export class DeviceBuffer {
     if (bytes.byteLength > 0) this.device.memcpyHtoD(this.#address + offset, bytes, this.stream);
   }
 
-  /** The same without blocking; do not change `source` before the promise settles. */
+  /**
+   * The same without waiting for the device. `source` is copied first, so it may be changed, resized or transferred as soon as this
+   * returns; `device.memcpyHtoDAsync` copies nothing and leaves that care to its caller.
+   */
   async writeAsync(source: ArrayBufferView | ArrayBufferLike, offset = 0): Promise<void> {
-    const bytes = bytesOf(source);
-    this.#check(offset, bytes.byteLength);
-    if (bytes.byteLength === 0) return;
+    const view = bytesOf(source);
+    this.#check(offset, view.byteLength);
+    if (view.byteLength === 0) return;
+    // The copy runs on another thread; memory that others can take away meanwhile would end the process.
+    const bytes = view.slice();
     await this.#during(this.device.memcpyHtoDAsync(this.#address + offset, bytes, this.stream));
   }
 
