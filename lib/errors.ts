@@ -17,7 +17,8 @@ export type ErrorCode = `ERR_CUDALLOC_${
   | 'USE_AFTER_FREE'
   | 'WRONG_THREAD'
   | 'CAPTURING'
-  | 'TRACE_FORMAT'}`;
+  | 'TRACE_FORMAT'
+  | 'SNAPSHOT_FORMAT'}`;
 
 /** Base class. `code` identifies the cause, `message` is for people and may change. */
 export class CudallocError extends Error {
@@ -174,6 +175,17 @@ export class TraceFormatError extends CudallocError {
   constructor(line: number, message: string) {
     super('ERR_CUDALLOC_TRACE_FORMAT', `line ${line}: ${message}`);
     this.line = line;
+  }
+}
+
+/** A snapshot file is cut, damaged, or no snapshot. `position` says where, in bytes from 0 of the (decompressed) file. */
+export class SnapshotFormatError extends CudallocError {
+  /** Null where the fault has no place: a snapshot without segments, say. */
+  readonly position: number | null;
+
+  constructor(message: string, position: number | null = null, options?: { cause?: unknown }) {
+    super('ERR_CUDALLOC_SNAPSHOT_FORMAT', position === null ? message : `byte ${position}: ${message}`, options);
+    this.position = position;
   }
 }
 

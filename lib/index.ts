@@ -30,14 +30,21 @@ export type {
 } from './device/types.js';
 export * from './errors.js';
 export { readTrace, writeTrace } from './snapshot/files.js';
-export type {
-  Action,
-  BlockState,
-  Frame,
-  Snapshot,
-  SnapshotBlock,
-  SnapshotSegment,
-  TraceEntry,
+export {
+  type Action,
+  type AsRead,
+  type BlockHistory,
+  type BlockState,
+  DeviceTrace,
+  type ExtraColumn,
+  type Frame,
+  type PyValue,
+  type Snapshot,
+  type SnapshotBlock,
+  type SnapshotSegment,
+  StackTable,
+  type TraceEntry,
+  Tuple,
 } from './snapshot/model.js';
 export { formatTrace, parseTrace, type Trace, TraceOp } from './snapshot/trace.js';
 export { formatSize, parseSize } from './units.js';

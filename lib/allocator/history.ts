@@ -1,7 +1,15 @@
 // The history of an allocator: a bounded ring of events in columns, so that recording costs no objects. Must not know why it is kept.
 
 import { ConfigError } from '../errors.js';
-import { ACTIONS, type Action, type Frame, type TraceEntry } from '../snapshot/model.js';
+import {
+  ACTIONS,
+  type Action,
+  type DeviceTrace,
+  DeviceTraceBuilder,
+  type Frame,
+  type StackTable,
+  type TraceEntry,
+} from '../snapshot/model.js';
 
 /** Codes of the actions: positions in ACTIONS. */
 export const RECORD_ALLOC = 0;
@@ -18,6 +26,16 @@ export interface HistoryOptions {
   readonly maxEntries?: number;
   /** Record the JavaScript stack of every entry. Costs microseconds each. Default false. */
   readonly stacks?: boolean;
+}
+
+/** An event, and where it happened whatever the addresses are. */
+export interface HistoryEntry extends TraceEntry {
+  readonly action: Action;
+  readonly timeUs: number;
+  /** Number of the range (one `cudaMalloc` or one address reservation) in the order of creation; -1 for `oom` and `snapshot`. */
+  readonly segment: number;
+  /** Start within that range. */
+  readonly offset: number;
 }
 
 const FIRST_CAPACITY = 1024;
@@ -94,7 +112,7 @@ export class MemoryHistory {
    * The entry number `index`, counted from the first ever recorded. Constant.
    * @throws RangeError when it was never recorded or is gone
    */
-  entry(index: number): TraceEntry {
+  entry(index: number): HistoryEntry {
     if (!Number.isInteger(index) || index < this.#total - this.length || index >= this.#total) {
       throw new RangeError(`entry ${index} is not in the history (${this.#total - this.length} to ${this.#total - 1})`);
     }
@@ -112,9 +130,26 @@ export class MemoryHistory {
   }
 
   /** All entries still there, oldest first. Linear. */
-  entries(): TraceEntry[] {
+  entries(): HistoryEntry[] {
     const oldest = this.#total - this.length;
     return Array.from({ length: this.length }, (_, i) => this.entry(oldest + i));
+  }
+
+  /** The events still there as a snapshot holds them, their stacks in `stacks`. Linear. */
+  toTrace(stacks: StackTable): DeviceTrace {
+    const trace = new DeviceTraceBuilder(this.length);
+    for (let index = this.#total - this.length; index < this.#total; index++) {
+      const at = index % this.maxEntries;
+      trace.push(
+        this.#actions[at] as number,
+        this.#addresses[at] as number,
+        this.#sizes[at] as number,
+        this.#streams[at] as number,
+        this.#times[at] as number,
+        stacks.internFrames(this.#frames[at] ?? []),
+      );
+    }
+    return trace.build();
   }
 
   #wrapOrGrow(): void {

@@ -1,7 +1,15 @@
 // The present state of a heap as a snapshot. Reads, changes nothing.
 
 import type { Device } from '../device/types.js';
-import type { BlockState, Snapshot, SnapshotBlock, SnapshotSegment } from '../snapshot/model.js';
+import {
+  type BlockState,
+  DeviceTraceBuilder,
+  EMPTY_STACK,
+  type Snapshot,
+  type SnapshotBlock,
+  type SnapshotSegment,
+  StackTable,
+} from '../snapshot/model.js';
 import { ALLOCATED, type Block, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { Heap } from './heap.js';
@@ -11,19 +19,25 @@ import type { Segment } from './segment.js';
 export function snapshotOf(heap: Heap, device: Device): Snapshot {
   const ordered = [...heap.segments].sort((a, b) => a.sequence - b.sequence);
   const { history } = heap;
+  const stacks = new StackTable();
+  const none = new DeviceTraceBuilder().build();
   return {
-    segments: ordered.flatMap((segment) => stretchesOf(segment, device)),
-    trace: history?.entries() ?? [],
+    segments: ordered.flatMap((segment) => stretchesOf(segment, device, stacks)),
+    // One for each device up to this one, as PyTorch writes them.
+    deviceTraces: Array.from({ length: device.index + 1 }, (_, index) =>
+      index === device.index && history !== null ? history.toTrace(stacks) : none,
+    ),
+    stacks,
     traceOverflowed: history !== null && history.total > history.length,
   };
 }
 
 /** One entry for each contiguous mapped stretch. */
-function stretchesOf(segment: Segment, device: Device): SnapshotSegment[] {
+function stretchesOf(segment: Segment, device: Device, stacks: StackTable): SnapshotSegment[] {
   const stretches: SnapshotSegment[] = [];
   let run: Block[] = [];
   const flush = (): void => {
-    if (run.length > 0) stretches.push(stretchOf(run, device));
+    if (run.length > 0) stretches.push(stretchOf(run, device, stacks));
     run = [];
   };
   for (let block: Block | null = segment.first; block !== null; block = block.next) {
@@ -34,7 +48,7 @@ function stretchesOf(segment: Segment, device: Device): SnapshotSegment[] {
   return stretches;
 }
 
-function stretchOf(run: readonly Block[], device: Device): SnapshotSegment {
+function stretchOf(run: readonly Block[], device: Device, stacks: StackTable): SnapshotSegment {
   const first = run[0] as Block;
   const { segment, list } = first;
   const sum = (pick: (block: Block) => number): number => run.reduce((total, block) => total + pick(block), 0);
@@ -42,8 +56,6 @@ function stretchOf(run: readonly Block[], device: Device): SnapshotSegment {
   return {
     device: device.index,
     address: first.address,
-    sequence: segment.sequence,
-    offset: first.offset,
     totalSize: sum((block) => block.size),
     allocatedSize: sum((block) => (block.state === ALLOCATED ? block.size : 0)),
     activeSize: sum((block) => (isActive(block) ? block.size : 0)),
@@ -52,18 +64,20 @@ function stretchOf(run: readonly Block[], device: Device): SnapshotSegment {
     segmentType: list.pool.kind === SMALL ? 'small' : 'large',
     segmentPoolId: list.pool.owner?.id ?? [0, 0],
     isExpandable: segment.range !== null,
-    blocks: run.map(blockOf),
+    stack: EMPTY_STACK,
+    blocks: run.map((block) => blockOf(block, stacks)),
+    place: [segment.sequence, first.offset],
   };
 }
 
-function blockOf(block: Block): SnapshotBlock {
+function blockOf(block: Block, stacks: StackTable): SnapshotBlock {
   const active = block.state === ALLOCATED || block.state === PENDING;
   return {
     address: block.address,
     size: block.size,
     requestedSize: active ? block.requested : 0,
     state: stateOf(block),
-    frames: block.frames ?? [],
+    stack: block.frames === null ? EMPTY_STACK : stacks.internFrames(block.frames),
   };
 }
 

@@ -33,7 +33,7 @@ export function reportStats(flat: Readonly<Record<string, number>>, maxSplitSize
 /** @param streamNumber the trace's number of a stream id. */
 export function reportSegments(snapshot: Snapshot, streamNumber: (id: number) => number): ReplaySegment[] {
   return snapshot.segments.map((segment) => ({
-    at: [segment.sequence, segment.offset],
+    at: segment.place ?? [-1, 0],
     total_size: segment.totalSize,
     allocated_size: segment.allocatedSize,
     active_size: segment.activeSize,

@@ -87,7 +87,7 @@ describe('expandable segments', () => {
     allocator.free(second);
     allocator.emptyCache();
     const { segments } = allocator.memorySnapshot();
-    expect(segments.map(({ offset, totalSize }) => [offset / MIB, totalSize / MIB])).toEqual([
+    expect(segments.map(({ place, totalSize }) => [(place?.[1] ?? -1) / MIB, totalSize / MIB])).toEqual([
       [0, 40],
       [80, 20],
     ]);

@@ -150,15 +150,19 @@ describe('what an allocator records', () => {
       return allocator.malloc(512);
     }
     const address = callerOfMalloc();
-    const block = allocator.memorySnapshot().segments[0]?.blocks.find((other) => other.address === address);
-    expect(block?.frames[0]).toMatchObject({
+    const { segments, stacks } = allocator.memorySnapshot();
+    const block = segments[0]?.blocks.find((other) => other.address === address);
+    expect(stacks.frames(block?.stack ?? 0)[0]).toMatchObject({
       name: 'callerOfMalloc',
       filename: expect.stringContaining('history.test.ts'),
     });
     expect(allocator.history?.entry(1).frames[0]?.name).toBe('callerOfMalloc');
     allocator.free(address);
     expect(allocator.history?.entries().every((entry) => entry.frames.length > 0)).toBe(true);
-    expect(JSON.stringify(allocator.memorySnapshot().trace)).not.toMatch(/lib.allocator.heap/);
+    const { deviceTraces, stacks: all } = allocator.memorySnapshot();
+    const entries = deviceTraces[0]?.entries(all) ?? [];
+    expect(entries.every((entry) => entry.frames.length > 0)).toBe(true);
+    expect(JSON.stringify(entries)).not.toMatch(/lib.allocator.heap/);
   });
 
   test('switching it on starts afresh, off drops it', () => {
@@ -166,13 +170,15 @@ describe('what an allocator records', () => {
     expect(allocator.history).toBeNull();
     allocator.recordMemoryHistory({ maxEntries: 2 });
     allocator.free(allocator.malloc(512));
-    expect(allocator.memorySnapshot()).toMatchObject({
-      traceOverflowed: true,
-      trace: [{ action: 'free_requested' }, { action: 'free_completed' }],
-    });
+    const overflowed = allocator.memorySnapshot();
+    expect(overflowed.traceOverflowed).toBe(true);
+    expect(overflowed.deviceTraces[0]?.entries(overflowed.stacks).map(({ action }) => action)).toEqual([
+      'free_requested',
+      'free_completed',
+    ]);
     allocator.recordMemoryHistory();
     expect(allocator.history?.total).toBe(0);
     allocator.recordMemoryHistory(null);
-    expect(allocator.memorySnapshot()).toMatchObject({ traceOverflowed: false, trace: [] });
+    expect(allocator.memorySnapshot()).toMatchObject({ traceOverflowed: false, deviceTraces: [{ length: 0 }] });
   });
 });

@@ -17,7 +17,7 @@ const layers: readonly (readonly [file: string, allowed: readonly string[], refu
   ['lib/errors.ts', [], ['./units.js', './device/types.js', 'node:fs']],
   ['lib/units.ts', ['./errors.js'], ['./device/types.js', './allocator/block.js', 'node:util']],
   ['lib/device/types.ts', [], ['../errors.js', './sim.js', 'node:fs']],
-  ['lib/snapshot/model.ts', [], ['../errors.js', './trace.js', 'node:fs']],
+  ['lib/snapshot/model.ts', ['./stacks.js'], ['../errors.js', './trace.js', 'node:fs']],
   [
     'lib/device/native.ts',
     ['./types.js', '../errors.js', '../../binding.js', 'node:module'],

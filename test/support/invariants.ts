@@ -57,28 +57,38 @@ export function checkSegments(segments: readonly SnapshotSegment[]): void {
     checkSegment(segment);
   });
   const kinds = new Map<number, string>();
-  let last: SnapshotSegment | undefined;
+  let last: { sequence: number; offset: number; totalSize: number } | undefined;
   for (const segment of segments) {
-    const { sequence, offset } = segment;
+    const [sequence, offset] = placeOf(segment);
     if (last?.sequence === sequence) {
       ensure(segment.isExpandable, () => `plain segment ${sequence} appears twice`);
-      ensure(last.offset + last.totalSize < offset, () => `stretches of segment ${sequence} touch at ${offset}`);
+      ensure(
+        (last?.offset ?? 0) + (last?.totalSize ?? 0) < offset,
+        () => `stretches of segment ${sequence} touch at ${offset}`,
+      );
     } else {
       ensure((last?.sequence ?? -1) < sequence, () => `segment ${sequence} is out of order`);
     }
     const kind = [segment.stream, segment.segmentType, segment.segmentPoolId, segment.isExpandable].join(' ');
     ensure((kinds.get(sequence) ?? kind) === kind, () => `segment ${sequence} has parts of two kinds`);
     kinds.set(sequence, kind);
-    last = segment;
+    last = { sequence, offset, totalSize: segment.totalSize };
   }
 }
 
+/** Range and offset: every segment of our own allocator has them. */
+function placeOf({ place }: SnapshotSegment): readonly [number, number] {
+  ensure(place !== undefined, () => 'a segment of our own allocator has no place');
+  return place;
+}
+
 function checkSegment(segment: SnapshotSegment): void {
-  const name = `segment ${segment.sequence} at ${segment.offset}`;
+  const [sequence, offset] = placeOf(segment);
+  const name = `segment ${sequence} at ${offset}`;
   ensure(segment.blocks.length > 0, () => `${name} has no block`);
-  ensure(segment.isExpandable || segment.offset === 0, () => `${name} is plain and starts inside itself`);
+  ensure(segment.isExpandable || offset === 0, () => `${name} is plain and starts inside itself`);
   if (segment.isExpandable) {
-    ensure(segment.offset % PAGE === 0 && segment.totalSize % PAGE === 0, () => `${name} is not made of whole pages`);
+    ensure(offset % PAGE === 0 && segment.totalSize % PAGE === 0, () => `${name} is not made of whole pages`);
   }
   let at = segment.address;
   let previous: SnapshotBlock | undefined;

@@ -288,7 +288,9 @@ export class Rig {
       cudaMalloc - cudaFree === plain,
       () => `${plain} plain segments after ${cudaMalloc} cudaMalloc and ${cudaFree} cudaFree`,
     );
-    const ranges = new Set(segments.filter((segment) => segment.isExpandable).map((segment) => segment.sequence)).size;
+    const ranges = new Set(
+      segments.filter((segment) => segment.isExpandable).map((segment) => segment.place?.[0] ?? -1),
+    ).size;
     ensure(ranges <= cuMemAddressReserve - cuMemAddressFree, () => `${ranges} ranges, but fewer are reserved`);
     this.#coverage.add(
       'blocks checked',

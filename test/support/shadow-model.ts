@@ -2,7 +2,8 @@
 // statistic with its peaks. Compared with the allocator after each operation. Must not know how the allocator decides.
 
 import type { CachingAllocator } from '../../lib/allocator/caching-allocator.js';
-import type { Snapshot, SnapshotBlock, SnapshotSegment, TraceEntry } from '../../lib/snapshot/model.js';
+import type { HistoryEntry } from '../../lib/allocator/history.js';
+import type { Snapshot, SnapshotBlock, SnapshotSegment } from '../../lib/snapshot/model.js';
 import { ensure, POOL_ROWS, POOLS, type PoolName, type PoolRow, recount, stat } from './invariants.js';
 
 const ROWS = [
@@ -123,7 +124,7 @@ export class ShadowModel {
     this.#tallies.get(row)?.change(pool, amount);
   }
 
-  #take(entry: TraceEntry, blocks: ReadonlyMap<number, SnapshotBlock>, request: Request | null): void {
+  #take(entry: HistoryEntry, blocks: ReadonlyMap<number, SnapshotBlock>, request: Request | null): void {
     switch (entry.action) {
       case 'alloc':
         return this.#takeAlloc(entry, blocks, request);
@@ -141,7 +142,7 @@ export class ShadowModel {
     }
   }
 
-  #takeAlloc(entry: TraceEntry, blocks: ReadonlyMap<number, SnapshotBlock>, request: Request | null): void {
+  #takeAlloc(entry: HistoryEntry, blocks: ReadonlyMap<number, SnapshotBlock>, request: Request | null): void {
     const { address, size: requested } = entry;
     const block = blocks.get(address);
     ensure(block !== undefined && request !== null, () => `an alloc at ${address} that nobody asked for`);
@@ -156,7 +157,7 @@ export class ShadowModel {
     if (size >= this.#allocator.config.maxSplitSize) this.#change('oversize_allocations', request.pool, 1);
   }
 
-  #takeFree({ address, size }: TraceEntry): void {
+  #takeFree({ address, size }: HistoryEntry): void {
     const block = this.live.get(address);
     ensure(
       block !== undefined && block.requested === size,
@@ -170,7 +171,7 @@ export class ShadowModel {
     if (block.size >= this.#allocator.config.maxSplitSize) this.#change('oversize_allocations', block.pool, -1);
   }
 
-  #takeCompleted({ address }: TraceEntry): void {
+  #takeCompleted({ address }: HistoryEntry): void {
     const block = this.pending.get(address);
     ensure(block !== undefined, () => `a free at ${address} completes that was not requested`);
     ensure(
@@ -183,7 +184,7 @@ export class ShadowModel {
     this.#change('active_bytes', block.pool, -block.size);
   }
 
-  #takeSegment({ action, segment, size, stream }: TraceEntry, request: Request | null): void {
+  #takeSegment({ action, segment, size, stream }: HistoryEntry, request: Request | null): void {
     let owner = this.#segments.get(segment);
     if (owner === undefined) {
       ensure(request !== null, () => `segment ${segment} was made for no request`);
@@ -208,9 +209,9 @@ export class ShadowModel {
     let live = 0;
     let pending = 0;
     for (const segment of snapshot.segments) {
-      const owner = this.#segments.get(segment.sequence);
-      ensure(owner !== undefined, () => `segment ${segment.sequence} is not in the history`);
-      ensure(isOf(segment, owner), () => `segment ${segment.sequence} is not of the pool it was made for`);
+      const owner = this.#segments.get(segment.place?.[0] ?? -1);
+      ensure(owner !== undefined, () => `segment ${segment.place?.[0] ?? -1} is not in the history`);
+      ensure(isOf(segment, owner), () => `segment ${segment.place?.[0] ?? -1} is not of the pool it was made for`);
       for (const block of segment.blocks) {
         if (block.state === 'inactive') continue;
         const isLive = block.state === 'active_allocated';
