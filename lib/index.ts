@@ -1,7 +1,8 @@
 // The public API, nothing but exports. What is not named here may change without notice.
 
 export { CachingAllocator } from './allocator/caching-allocator.js';
-export { type Config, type ParseOptions, parseConfig } from './allocator/config.js';
+export type { Config } from './allocator/config.js';
+export { type Dialect, type ParseOptions, parseConfig } from './allocator/config-parser.js';
 export type { CopyRange, DeviceBuffer } from './allocator/device-buffer.js';
 export type { HistoryOptions, MemoryHistory } from './allocator/history.js';
 export type { MemPool } from './allocator/mem-pool.js';

@@ -9,6 +9,13 @@ const MANTISSA_BITS = 5;
 const SUBCLASSES = 1 << MANTISSA_BITS;
 const LAST_CLASS = 28 * SUBCLASSES - 1;
 
+function emptyRoots(): (Block | null)[] {
+  return new Array<Block | null>(LAST_CLASS + 1).fill(null);
+}
+
+/** What all forests that were never inserted into share, since many never are. Never written: only `insert` fills an empty class. */
+const NO_ROOTS = emptyRoots();
+
 /** Ascending in size. Everything from 1 TiB on shares the last class; the treap orders it. */
 function classOf(units: number): number {
   if (units < SUBCLASSES) return units;
@@ -38,7 +45,7 @@ function visit(root: Block | null, into: Block[]): void {
 }
 
 export class BlockForest {
-  readonly #roots: (Block | null)[] = new Array<Block | null>(LAST_CLASS + 1).fill(null);
+  #roots = NO_ROOTS;
   /** A bit for each class that has blocks, and a bit for each word of them that is not zero. */
   readonly #words = new Int32Array(28);
   #summary = 0;
@@ -80,6 +87,7 @@ export class BlockForest {
     const sizeClass = classOf(block.units);
     let cut = this.#roots[sizeClass] as Block | null;
     if (cut === null) {
+      if (this.#roots === NO_ROOTS) this.#roots = emptyRoots();
       this.#roots[sizeClass] = block;
       this.#mark(sizeClass);
       return;
@@ -125,10 +133,14 @@ export class BlockForest {
     if (this.#roots[sizeClass] === null) this.#clear(sizeClass);
   }
 
-  /** All free blocks in best-fit order. Linear. */
+  /** All free blocks in best-fit order. Linear in them. */
   blocks(): Block[] {
     const found: Block[] = [];
-    for (const root of this.#roots) visit(root, found);
+    for (let first = this.#firstFrom(0); first !== null; ) {
+      const sizeClass = classOf(first.units);
+      visit(this.#roots[sizeClass] as Block, found);
+      first = this.#firstFrom(sizeClass + 1);
+    }
     return found;
   }
 

@@ -23,8 +23,8 @@ export class Block {
   state = FREE;
   /** Units from the start of the segment. */
   start = 0;
-  /** That of its segment: of blocks of equal size the one in the older segment comes first. */
-  sequence: number;
+  /** That of its segment: of blocks of equal size the one in the earlier segment comes first. */
+  order: number;
   /** Index in the heap of its bin. */
   place = 0;
   prev: Block | null = null;
@@ -46,7 +46,7 @@ export class Block {
 
   constructor(segment: Segment, priority: number) {
     this.segment = segment;
-    this.sequence = segment.sequence;
+    this.order = segment.order;
     this.priority = priority;
   }
 
@@ -77,7 +77,7 @@ export class Block {
 
 /** Order of blocks of equal size: by segment, then by position in it. */
 export function comesBefore(a: Block, b: Block): boolean {
-  return a.sequence !== b.sequence ? a.sequence < b.sequence : a.start < b.start;
+  return a.order !== b.order ? a.order < b.order : a.start < b.start;
 }
 
 /** Makes blocks, and makes them again: splitting and merging in a steady state must not feed the garbage collector. */
@@ -93,7 +93,7 @@ export class BlockFactory {
       this.#spare = block.next;
       block.next = null;
       block.segment = segment;
-      block.sequence = segment.sequence;
+      block.order = segment.order;
       block.state = FREE;
     }
     block.start = start;

@@ -14,12 +14,14 @@ import type { Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { refuseAddress, refuseOwned } from './address-errors.js';
 import { AddressTable } from './address-table.js';
-import { type Block, UNIT } from './block.js';
+import { UNIT } from './block.js';
 import { type BlockPool, PrivatePool } from './block-pool.js';
 import { CachedMemory } from './cached-memory.js';
-import { type Config, parseConfig } from './config.js';
+import type { Config } from './config.js';
+import { parseConfig } from './config-parser.js';
 import { DeferredFrees } from './deferred-frees.js';
 import { type BufferOwner, DeviceBuffer } from './device-buffer.js';
+import { environment } from './environment.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeList } from './free-list.js';
 import { Heap } from './heap.js';
@@ -32,14 +34,14 @@ import {
   type AllocateOptions,
   type AllocatorOptions,
   configFrom,
-  environment,
   policyFrom,
 } from './options.js';
-import { type OutOfMemoryInfo, OutOfMemoryReporter } from './out-of-memory.js';
+import type { OutOfMemoryInfo } from './out-of-memory.js';
 import { PlainSegments } from './plain-segments.js';
 import type { Policy } from './policy.js';
-import { type PressureHandler, PressureHandlers } from './pressure-handlers.js';
-import { RetryLadder } from './retry-ladder.js';
+import { PoolMisses } from './pool-misses.js';
+import type { PressureHandler } from './pressure-handlers.js';
+import { type RestoredSegment, restoreSegment } from './restore.js';
 import { roundSize, SMALL_SIZE } from './rounding.js';
 import { captureFrames } from './stack.js';
 import { snapshotOf } from './state-snapshot.js';
@@ -66,13 +68,11 @@ export class CachingAllocator implements BufferOwner {
   readonly #expandable: ExpandableSegments;
   readonly #deferred: DeferredFrees;
   readonly #cached: CachedMemory;
-  readonly #ladder: RetryLadder;
+  readonly #misses: PoolMisses;
   /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
   readonly #owned = new Set<number>();
   #ownedCount = 0;
-  readonly #handlers = new PressureHandlers();
   readonly #leaks: LeakTracker;
-  readonly #failures: OutOfMemoryReporter;
   readonly #defaultStream: Stream;
   /** As at the start: `setConf` does not change what the statistics report. */
   readonly #reportedMaxSplitSize: number;
@@ -88,22 +88,22 @@ export class CachingAllocator implements BufferOwner {
     const config = configFrom(options, env);
     this.device = options.device;
     this.#defaultStream = options.device.defaultStream;
-    const heap = new Heap(config, policyFrom(options, env));
+    const heap = new Heap(config, policyFrom(options, env), options.segmentOrder);
     this.#heap = heap;
     this.#pools = heap;
-    this.#failures = new OutOfMemoryReporter(heap, this.device);
     this.#noteConfig();
     this.#reportedMaxSplitSize = Number.isFinite(config.maxSplitSize) ? config.maxSplitSize : -1;
     this.#plain = new PlainSegments(heap, this.device);
     this.#expandable = new ExpandableSegments(heap, this.device);
     this.#deferred = new DeferredFrees(heap, this.device);
     this.#cached = new CachedMemory(heap, this.#plain, this.#expandable);
-    this.#ladder = new RetryLadder(heap, {
+    const parts = {
       plain: this.#plain,
       expandable: this.#expandable,
       cached: this.#cached,
       deferred: this.#deferred,
-    });
+    };
+    this.#misses = new PoolMisses(heap, this.device, parts, () => this.#assertOpen());
     this.#leaks = new LeakTracker(options.leakWarnings ?? true, (address) => {
       this.#freeOwned(address);
     });
@@ -127,7 +127,7 @@ export class CachingAllocator implements BufferOwner {
     const pool = units <= SMALL_UNITS ? this.#pools.small : this.#pools.large;
     let list = pool.byStream[stream.id];
     if (list === undefined || list.stream !== stream) list = this.#listOf(pool, stream);
-    const found = this.#heap.find(list, units) ?? this.#climb(list, units, bytes);
+    const found = this.#heap.find(list, units) ?? this.#misses.serve(list, units, bytes);
     const block = this.#heap.take(list, found, units, bytes);
     const address = block.segment.address + block.start * UNIT;
     this.#live.set(address, block);
@@ -199,22 +199,12 @@ export class CachingAllocator implements BufferOwner {
     signal?.throwIfAborted();
     // What is in force at the call holds, whatever is when the waiting ends.
     const pools = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
-    const allocate = (): DeviceBuffer => this.#within(pools, () => this.allocate(bytes, { stream }));
-    if (!this.#mayHit(bytes, stream, pools)) {
-      for (const pending of this.#deferred.streams) {
-        await this.device.streamSynchronizeAsync(pending);
-        signal?.throwIfAborted();
-      }
-    }
-    // The last attempt is the one that counts, records and tells the failure.
-    for (let hopeful = !this.#handlers.none; hopeful; ) {
-      const buffer = this.#failures.quietly(allocate);
-      if (buffer !== null) return buffer;
-      const before = this.#memoryState();
-      hopeful = (await this.#handlers.reclaim(bytes)) && this.#memoryState() !== before;
-      signal?.throwIfAborted();
-    }
-    return allocate();
+    return this.#misses.serveAsync({
+      bytes,
+      signal,
+      mayHit: () => this.#mayHit(bytes, stream, pools),
+      allocate: () => this.#within(pools, () => this.allocate(bytes, { stream })),
+    });
   }
 
   /** @internal */
@@ -364,16 +354,30 @@ export class CachingAllocator implements BufferOwner {
     return snapshotOf(this.#heap, this.device);
   }
 
+  /**
+   * Makes a recorded segment again, with blocks in use; their addresses are returned. For a fresh allocator, and replays only.
+   * @internal
+   */
+  restore(segment: RestoredSegment, memPool?: MemPool): number[] {
+    const pools = memPool === undefined ? this.#heap : MemPool.poolOf(memPool, this);
+    const list = this.#listOf(segment.segmentType === 'small' ? pools.small : pools.large, segment.stream);
+    const makers = { plain: this.#plain, expandable: this.#expandable };
+    return restoreSegment(this.#heap, makers, list, segment).map((block) => {
+      this.#live.set(block.address, block);
+      return block.address;
+    });
+  }
+
   // Out of memory -------------------------------------------------------------------------------------------------------
 
   /** Calls `observer` at every out of memory, before the error is thrown. Returns the function that ends it. */
   onOutOfMemory(observer: (info: OutOfMemoryInfo) => void): () => void {
-    return this.#failures.observe(observer);
+    return this.#misses.failures.observe(observer);
   }
 
   /** Asks `handler` for memory when everything else has failed. Returns the function that ends it. */
   registerPressureHandler(handler: PressureHandler): () => void {
-    return this.#handlers.add(handler);
+    return this.#misses.handlers.add(handler);
   }
 
   /**
@@ -415,15 +419,6 @@ export class CachingAllocator implements BufferOwner {
     return `CachingAllocator { ${device.backend} device ${device.index}, policy ${this.policy.name}, ${this.#closed ? 'closed' : held} }`;
   }
 
-  #climb(list: FreeList, units: number, requested: number): Block {
-    const size = units * UNIT;
-    return (
-      this.#ladder.climb(list, size) ??
-      this.#relieve(list, size) ??
-      this.#failures.raise({ list, requested, rounded: size })
-    );
-  }
-
   /** As `free`, for memory that a buffer owns. */
   #freeOwned(address: number): void {
     this.#owned.delete(address);
@@ -461,29 +456,6 @@ export class CachingAllocator implements BufferOwner {
     if (units === 0) return true;
     if (this.#deferred.outstanding > 0) this.#deferred.process();
     return this.#listOf(units <= SMALL_UNITS ? small : large, stream).lowerBound(units) !== null;
-  }
-
-  /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
-  #relieve(list: FreeList, size: number): Block | null {
-    // An asynchronous request asks them its own way.
-    if (this.#failures.quiet) return null;
-    const { counters } = this.#heap.stats;
-    return this.#handlers.relieve(
-      size,
-      () => {
-        this.#assertOpen();
-        const retries = counters.num_alloc_retries;
-        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
-        counters.num_alloc_retries = retries;
-        return block;
-      },
-      () => this.#memoryState(),
-    );
-  }
-
-  /** Changes when anybody frees memory that could serve a request. */
-  #memoryState(): string {
-    return `${this.memoryAllocated()} ${this.memoryReserved()} ${this.device.memGetInfo().free}`;
   }
 
   #refuse(address: number): never {

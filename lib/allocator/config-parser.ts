@@ -1,8 +1,9 @@
-// Reads a settings string in PyTorch's grammar. Every refusal names key, value, position and what is accepted. Must not know what the
+// What a settings string means: the keys of each dialect and their values. Must not know where the string comes from, nor what the
 // settings do.
 
-import { ConfigError } from '../errors.js';
-import type { Config } from './config.js';
+import { MIB } from '../units.js';
+import { type Config, completeConfig, DEFAULT_CONFIG, ROUNDUP_INTERVALS } from './config.js';
+import { SettingsReader } from './settings-reader.js';
 
 /** `'2.4'`: exactly PyTorch 2.4's grammar and keys. `'current'`: the keys added since too, numbers without trailing garbage. */
 export type Dialect = '2.4' | 'current';
@@ -10,135 +11,20 @@ export type Dialect = '2.4' | 'current';
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Settings = Mutable<Partial<Config>>;
 
-const MIB = 1024 * 1024;
-const INTERVALS = 16;
-const LARGE_SEGMENT = 20 * MIB;
-
-interface Token {
-  readonly text: string;
-  readonly position: number;
-}
-
-/** Words and the punctuation `,:[]`; blanks are dropped wherever they are, as PyTorch does. */
-function tokenize(text: string): Token[] {
-  const tokens: Token[] = [];
-  let word = '';
-  let start = 0;
-  const flush = (): void => {
-    if (word !== '') tokens.push({ text: word, position: start });
-    word = '';
-  };
-  for (let i = 0; i < text.length; i++) {
-    const char = text[i] as string;
-    if (',:[]'.includes(char)) {
-      flush();
-      tokens.push({ text: char, position: i });
-    } else if (char !== ' ') {
-      if (word === '') start = i;
-      word += char;
-    }
-  }
-  flush();
-  return tokens;
-}
-
-class Reader {
-  readonly #text: string;
-  readonly #tokens: readonly Token[];
-  readonly lenient: boolean;
-  #at = 0;
-  /** The option being read. */
-  key = '';
-  /** Checks that need the whole string. */
-  readonly whenRead: (() => void)[] = [];
-
-  constructor(text: string, dialect: Dialect) {
-    this.#text = text;
-    this.#tokens = tokenize(text);
-    this.lenient = dialect === '2.4';
-  }
-
-  get atEnd(): boolean {
-    return this.#at >= this.#tokens.length;
-  }
-
-  nextIs(text: string): boolean {
-    return this.peek()?.text === text;
-  }
-
-  peek(): Token | undefined {
-    return this.#tokens[this.#at];
-  }
-
-  take(): Token {
-    const token = this.peek();
-    if (token === undefined) return this.refuse({ text: '', position: this.#text.length }, 'a value');
-    this.#at++;
-    return token;
-  }
-
-  expect(text: string): void {
-    const token = this.#tokens[this.#at];
-    if (token?.text !== text) this.refuse(token ?? { text: '', position: this.#text.length }, `'${text}'`);
-    this.#at++;
-  }
-
-  refuse(token: Token, accepted: string, key = this.key): never {
-    const found = token.text === '' ? 'the end of the string' : `'${token.text}'`;
-    const where = `at position ${token.position} of '${this.#text}'`;
-    throw new ConfigError(`${key}: found ${found} ${where}; accepted is ${accepted}`, {
-      key,
-      value: token.text,
-      position: token.position,
-    });
-  }
-
-  unknownKey(token: Token, known: readonly string[]): never {
-    throw new ConfigError(
-      `unknown option '${token.text}' at position ${token.position} of '${this.#text}'; known are ${known.join(', ')}`,
-      { key: token.text, position: token.position },
-    );
-  }
-
-  integer(accepted: string, valid: (value: number) => boolean): number {
-    const token = this.take();
-    // PyTorch 2.4 reads the leading digits and ignores what follows them.
-    const match = (this.lenient ? /^[+-]?\d+/ : /^\d+$/).exec(token.text);
-    const value = match === null ? Number.NaN : Number(match[0]);
-    if (!Number.isSafeInteger(value) || !valid(value)) this.refuse(token, accepted);
-    return value;
-  }
-
-  number(accepted: string, valid: (value: number) => boolean): number {
-    const token = this.take();
-    const value = this.lenient
-      ? Number.parseFloat(token.text)
-      : Number(/^[\d.eE+-]+$/.test(token.text) ? token.text : 'x');
-    if (!Number.isFinite(value) || !valid(value)) this.refuse(token, accepted);
-    return value;
-  }
-
-  boolean(): boolean {
-    const token = this.take();
-    if (token.text !== 'True' && token.text !== 'False') this.refuse(token, 'True or False, with a capital');
-    return token.text === 'True';
-  }
-}
-
 function isPowerOfTwo(value: number): boolean {
   return value > 0 && Number.isInteger(Math.log2(value));
 }
 
-function mebibytes(reader: Reader, above: number): number {
+function mebibytes(reader: SettingsReader, above: number): number {
   return reader.integer(`a whole number of MiB greater than ${above}`, (value) => value > above) * MIB;
 }
 
-function powerOfTwoThreads(reader: Reader, max: number): number {
+function powerOfTwoThreads(reader: SettingsReader, max: number): number {
   return reader.integer(`a power of two up to ${max}`, (value) => isPowerOfTwo(value) && value <= max);
 }
 
-function roundup(reader: Reader): readonly number[] {
-  const divisions = new Array<number>(INTERVALS).fill(0);
+function roundup(reader: SettingsReader): readonly number[] {
+  const divisions = new Array<number>(ROUNDUP_INTERVALS).fill(0);
   if (!reader.nextIs('[')) {
     return divisions.fill(reader.integer('a power of two, or a list [size:divisions,...]', isPowerOfTwo));
   }
@@ -154,7 +40,7 @@ function roundup(reader: Reader): readonly number[] {
     } else {
       const mib = Number(/^\d+$/.test(size.text) ? size.text : Number.NaN);
       if (!isPowerOfTwo(mib)) reader.refuse(size, 'a size in MiB that is a power of two, or >');
-      last = Math.min(Math.log2(mib), INTERVALS - 1);
+      last = Math.min(Math.log2(mib), ROUNDUP_INTERVALS - 1);
       if (first) divisions.fill(value, 0, last);
       divisions[last] = value;
       first = false;
@@ -165,14 +51,14 @@ function roundup(reader: Reader): readonly number[] {
   return divisions;
 }
 
-type Option = (reader: Reader, settings: Settings) => void;
+type Option = (reader: SettingsReader, settings: Settings) => void;
 
 const OPTIONS_2_4: Readonly<Record<string, Option>> = {
   max_split_size_mb(reader, settings) {
     const token = reader.peek();
     settings.maxSplitSize = mebibytes(reader, 0);
     reader.whenRead.push(() => {
-      const above = settings.largeSegmentSize ?? LARGE_SEGMENT;
+      const above = settings.largeSegmentSize ?? DEFAULT_CONFIG.largeSegmentSize;
       const refused = token !== undefined && (settings.maxSplitSize as number) <= above;
       if (refused) reader.refuse(token, `a whole number of MiB greater than ${above / MIB}`, 'max_split_size_mb');
     });
@@ -243,13 +129,44 @@ export function optionNames(dialect: Dialect): string[] {
   return Object.keys(OPTIONS[dialect]);
 }
 
+/** What a new settings string does not reset. */
+const KEPT = [
+  'backend',
+  'expandableSegments',
+  'expandableSegmentsPageSize',
+  'graphCaptureRecordStreamReuse',
+  'perProcessMemoryFraction',
+  'pinnedMaxRegisterThreads',
+  'pinnedNumRegisterThreads',
+  'pinnedReserveSegmentSize',
+  'pinnedUseBackgroundThreads',
+  'pinnedUseCudaHostRegister',
+  'releaseLockOnCudaMalloc',
+  'throwOnCudaMallocOom',
+] as const satisfies readonly (keyof Config)[];
+
+export interface ParseOptions {
+  /** `'2.4'` accepts and refuses what PyTorch 2.4 does, `'current'` also the keys added since, and no trailing garbage in numbers. */
+  readonly dialect?: Dialect;
+  /** Settings in force: as in PyTorch, the options that a new string does not reset are taken from here. */
+  readonly base?: Config;
+}
+
 /**
- * What a settings string says, nothing filled in.
- * @throws ConfigError
+ * Parses a settings string as PyTorch does (`key:value,key:[a:b,c:d]`); `null` and `''` are the defaults.
+ * @throws ConfigError with key, value, position and what is accepted
  */
-export function parseSettings(text: string, dialect: Dialect): Partial<Config> {
+export function parseConfig(text: string | null, options: ParseOptions = {}): Config {
+  const base = options.base ?? DEFAULT_CONFIG;
+  const kept = Object.fromEntries(KEPT.map((key) => [key, base[key]])) as Partial<Config>;
+  const settings = parseSettings(text ?? '', options.dialect ?? 'current');
+  return completeConfig({ ...kept, ...settings });
+}
+
+/** What a settings string says, nothing filled in. */
+function parseSettings(text: string, dialect: Dialect): Partial<Config> {
   const settings: Settings = {};
-  const reader = new Reader(text, dialect);
+  const reader = new SettingsReader(text, dialect === '2.4');
   const options = OPTIONS[dialect];
   while (!reader.atEnd) {
     const key = reader.take();

@@ -1,11 +1,11 @@
-// The allocator's settings: what they are, their defaults, and where the settings string comes from. Parsing is in config-parser.ts.
-// Must not know what the settings do.
+// The allocator's settings: what they are, their defaults and ranges. Must not know how they are written (config-parser.ts), nor what
+// they do.
 
 import { ConfigError } from '../errors.js';
-import { type Dialect, parseSettings } from './config-parser.js';
-import { ROUNDUP_INTERVALS } from './rounding.js';
+import { MIB } from '../units.js';
 
-const MIB = 1024 * 1024;
+/** Intervals of `roundup_power2_divisions`: 1 MiB, 2 MiB, ... 32 GiB and above. */
+export const ROUNDUP_INTERVALS = 16;
 
 /** Sizes are bytes. Names are those of PyTorch's keys, without the unit. */
 export interface Config {
@@ -66,40 +66,6 @@ export const DEFAULT_CONFIG: Config = Object.freeze({
   hasRoundup: false,
   warnings: Object.freeze([]),
 });
-
-/** What a new settings string does not reset. */
-const KEPT = [
-  'backend',
-  'expandableSegments',
-  'expandableSegmentsPageSize',
-  'graphCaptureRecordStreamReuse',
-  'perProcessMemoryFraction',
-  'pinnedMaxRegisterThreads',
-  'pinnedNumRegisterThreads',
-  'pinnedReserveSegmentSize',
-  'pinnedUseBackgroundThreads',
-  'pinnedUseCudaHostRegister',
-  'releaseLockOnCudaMalloc',
-  'throwOnCudaMallocOom',
-] as const satisfies readonly (keyof Config)[];
-
-export interface ParseOptions {
-  /** `'2.4'` accepts and refuses what PyTorch 2.4 does, `'current'` also the keys added since, and no trailing garbage in numbers. */
-  readonly dialect?: Dialect;
-  /** Settings in force: as in PyTorch, the options that a new string does not reset are taken from here. */
-  readonly base?: Config;
-}
-
-/**
- * Parses a settings string as PyTorch does (`key:value,key:[a:b,c:d]`); `null` and `''` are the defaults.
- * @throws ConfigError with key, value, position and what is accepted
- */
-export function parseConfig(text: string | null, options: ParseOptions = {}): Config {
-  const base = options.base ?? DEFAULT_CONFIG;
-  const kept = Object.fromEntries(KEPT.map((key) => [key, base[key]])) as Partial<Config>;
-  const settings = parseSettings(text ?? '', options.dialect ?? 'current');
-  return completeConfig({ ...kept, ...settings });
-}
 
 /**
  * Fills in the defaults and what follows from the settings.
@@ -176,23 +142,4 @@ function warningsFor(config: Config): string[] {
     warnings.push("the pinned_* options are those of PyTorch's host allocator and change nothing on the device");
   }
   return warnings;
-}
-
-/** A settings string and the environment variable it came from. */
-export interface EnvironmentSettings {
-  readonly text: string;
-  readonly source: string;
-  /** Another variable that is set too, to something else, and lost. */
-  readonly overrides: readonly string[];
-}
-
-const VARIABLES = ['CUDALLOC_CONF', 'PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'];
-
-/** The settings string of the environment: the first variable that is set; null when none is. */
-export function settingsFromEnvironment(env: Readonly<Record<string, string | undefined>>): EnvironmentSettings | null {
-  const set = VARIABLES.filter((name) => env[name] !== undefined);
-  const source = set[0];
-  if (source === undefined) return null;
-  const text = env[source] as string;
-  return { text, source, overrides: set.slice(1).filter((name) => env[name] !== text) };
 }

@@ -3,7 +3,7 @@
 // Rules: PyTorch's expandable segments (try_allocate_expandable_block, map_block, unmap_block).
 
 import type { Device } from '../device/types.js';
-import { AddressSpaceError, DeviceOutOfMemoryError } from '../errors.js';
+import { AddressSpaceError, DeviceOutOfMemoryError, UnsupportedError } from '../errors.js';
 import { PhysicalPages } from '../pages/physical-pages.js';
 import { VirtualRange } from '../pages/virtual-range.js';
 import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
@@ -56,6 +56,32 @@ export class ExpandableSegments {
       for (const { hole, bytes } of step) grown = this.#noteMapped(hole, bytes);
     }
     return grown;
+  }
+
+  /**
+   * Reserves a range and maps the given stretches of it, by offset and in whole pages: what was there is made again. The free, listed
+   * blocks are returned, one for each stretch.
+   * @throws DriverError
+   */
+  restore(list: FreeList, stretches: readonly { readonly offset: number; readonly size: number }[]): Block[] {
+    const last = stretches.at(-1);
+    let hole = this.#reserve(list, last === undefined ? 0 : last.offset + last.size);
+    return stretches.map(({ offset, size }) => {
+      if (hole === null || hole.state !== UNMAPPED) throw new UnsupportedError('no range of addresses can be reserved');
+      const before = offset - hole.offset;
+      let start: Block = hole;
+      if (before > 0) {
+        list.removeUnmapped(hole);
+        start = this.#heap.splitBack(hole, before);
+        list.insertUnmapped(hole);
+        list.insertUnmapped(start);
+      }
+      if (!this.#mapAll([{ hole: start, bytes: size }]))
+        throw new UnsupportedError('the device is too small for what was there');
+      const mapped = this.#noteMapped(start, size);
+      hole = mapped.next;
+      return mapped;
+    });
   }
 
   /** Unmaps the whole pages of a free, listed block. After an error of the unmapping the block is as before. */

@@ -2,6 +2,7 @@
 // and history of all that. Asks nothing of the device; segments come from plain-segments.ts and expandable-segments.ts.
 // Rules: PyTorch's caching allocator (get_free_block, alloc_found_block, free_block).
 
+import type { Stream } from '../device/types.js';
 import type { VirtualRange } from '../pages/virtual-range.js';
 import type { Frame } from '../snapshot/model.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
@@ -18,6 +19,14 @@ import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const SMALL_UNITS = SMALL_SIZE / UNIT;
 
+/** Gives a new segment its place in the order of segments. Called once for each, in the order of their creation. */
+export type SegmentOrder = (segment: {
+  readonly sequence: number;
+  readonly size: number;
+  readonly stream: Stream;
+  readonly isExpandable: boolean;
+}) => number;
+
 export class Heap {
   readonly policy: Policy;
   readonly stats = new Stats();
@@ -28,6 +37,7 @@ export class Heap {
   readonly segments = new Set<Segment>();
   history: MemoryHistory | null = null;
   readonly clock = new Clock();
+  readonly #segmentOrder: SegmentOrder;
   #expandableRefused = '';
   #config: Config;
   #limit = Number.POSITIVE_INFINITY;
@@ -44,9 +54,11 @@ export class Heap {
   #splitBlocks = 0;
   #splitUnits = 0;
 
-  constructor(config: Config, policy: Policy) {
+  /** @param segmentOrder left out: the order of their creation. */
+  constructor(config: Config, policy: Policy, segmentOrder: SegmentOrder = ({ sequence }) => sequence) {
     this.#config = config;
     this.policy = policy;
+    this.#segmentOrder = segmentOrder;
     this.#deriveRules();
   }
 
@@ -105,7 +117,9 @@ export class Heap {
 
   /** Takes in a range that the device has just given, as one block. */
   addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
-    const segment = new Segment({ ...at, sequence: this.#sequence++ }, list, range);
+    const sequence = this.#sequence++;
+    const order = this.#segmentOrder({ sequence, size: at.size, stream: list.stream, isExpandable: range !== null });
+    const segment = new Segment({ ...at, sequence, order }, list, range);
     segment.first = this.factory.make(segment, 0, at.size / UNIT);
     this.segments.add(segment);
     if (list.pool.owner !== null) list.pool.owner.segments++;
@@ -179,6 +193,13 @@ export class Heap {
 
   /** Takes a free block out of its list for a request, cutting off what is too much. The block in use is returned. */
   take(list: FreeList, block: Block, units: number, requested: number): Block {
+    const rest = block.units - units;
+    const cut = list.kind === SMALL || (rest >= this.#leastRest && units < this.#leastUnsplit);
+    return this.carve(list, block, cut ? units : block.units, requested);
+  }
+
+  /** Takes exactly so many units of a free block, whatever the rules on splitting say. */
+  carve(list: FreeList, block: Block, units: number, requested: number): Block {
     const { kind } = list;
     const rest = block.units - units;
     const plain = block.segment.range === null;
@@ -186,7 +207,7 @@ export class Heap {
     let taken = block;
     let splitBlocks = 0;
     let splitUnits = 0;
-    if (kind === SMALL ? rest > 0 : rest >= this.#leastRest && units < this.#leastUnsplit) {
+    if (rest > 0) {
       taken = this.#splitFront(block, units);
       if (plain) {
         splitBlocks = split ? 0 : 1;

@@ -3,16 +3,13 @@
 
 import type { Frame } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
+import { warnProcess } from './process-warning.js';
 
 /** What is left of a buffer when it is gone. */
 interface Remains {
   readonly address: number;
   readonly bytes: number;
   readonly frames: readonly Frame[] | null;
-}
-
-interface WarningEmitter {
-  emitWarning(message: string, options: { type: string; code: string; detail?: string }): void;
 }
 
 export class LeakTracker {
@@ -59,8 +56,7 @@ function warn({ address, bytes, frames }: Remains, failure: Error | null): void 
     failure === null ? 'its memory is reclaimed' : `its memory could not be reclaimed: ${failure.message}`;
   const message = `a buffer of ${formatSize(bytes)} at 0x${address.toString(16)} was collected without free(); ${outcome}`;
   const detail = frames?.map((frame) => `    at ${frame.name} (${frame.filename}:${frame.line})`).join('\n');
-  const emitter = (globalThis as { process?: WarningEmitter }).process;
-  emitter?.emitWarning(message, {
+  warnProcess(message, {
     type: 'CudallocLeakWarning',
     code: 'CUDALLOC_LEAK',
     ...(detail === undefined ? {} : { detail: `allocated\n${detail}` }),

@@ -1,8 +1,11 @@
-// The options of an allocator and of its requests, and what the environment says about them.
+// The options of an allocator and of its requests, and what stands in for those left out. Must not know what they do.
 
 import type { Device, Stream } from '../device/types.js';
 import { ConfigError } from '../errors.js';
-import { type Config, completeConfig, parseConfig, settingsFromEnvironment } from './config.js';
+import { type Config, completeConfig } from './config.js';
+import { parseConfig } from './config-parser.js';
+import { configFromEnvironment, type Environment } from './environment.js';
+import type { SegmentOrder } from './heap.js';
 import type { MemPool } from './mem-pool.js';
 import { isPolicyName, type Mends, makePolicy, type Policy, type PolicyName } from './policy.js';
 
@@ -14,6 +17,8 @@ export interface AllocatorOptions {
   readonly policy?: PolicyName;
   /** Switches single differences of the policy from PyTorch. */
   readonly mends?: Partial<Mends>;
+  /** Order of segments; left out: that of their creation. For replays. @internal */
+  readonly segmentOrder?: SegmentOrder;
   /** Warn about buffers that were collected without `free`. Default true. */
   readonly leakWarnings?: boolean;
 }
@@ -29,17 +34,11 @@ export interface AllocateAsyncOptions extends AllocateOptions {
   readonly signal?: AbortSignal;
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
-/** `process.env`, where there is a process. */
-export function environment(): Environment {
-  return (globalThis as { process?: { env?: Environment } }).process?.env ?? {};
-}
-
 /** @throws ConfigError */
 export function configFrom(options: AllocatorOptions, env: Environment): Config {
-  const conf = options.conf ?? settingsFromEnvironment(env)?.text ?? null;
-  if (typeof conf === 'string' || conf === null) return parseConfig(conf);
+  const conf = options.conf ?? null;
+  if (conf === null) return configFromEnvironment(env);
+  if (typeof conf === 'string') return parseConfig(conf);
   if (typeof conf !== 'object')
     throw new ConfigError('conf is a settings string or an object', { key: 'conf', value: String(conf) });
   return completeConfig(conf);
@@ -49,7 +48,8 @@ export function configFrom(options: AllocatorOptions, env: Environment): Config 
 export function policyFrom(options: AllocatorOptions, env: Environment): Policy {
   const name = options.policy ?? env.CUDALLOC_POLICY ?? 'default';
   if (!isPolicyName(name)) {
-    throw new ConfigError(`there is no policy '${name}'; accepted is pytorch or default`, {
+    const source = name === options.policy ? '' : 'CUDALLOC_POLICY: ';
+    throw new ConfigError(`${source}there is no policy '${name}'; accepted is pytorch or default`, {
       key: 'policy',
       value: name,
     });

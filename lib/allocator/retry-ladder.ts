@@ -10,6 +10,14 @@ import type { Heap } from './heap.js';
 import type { PlainSegments } from './plain-segments.js';
 import { segmentSize } from './rounding.js';
 
+/** Whom the steps ask. */
+export interface LadderParts {
+  readonly plain: PlainSegments;
+  readonly expandable: ExpandableSegments;
+  readonly cached: CachedMemory;
+  readonly deferred: DeferredFrees;
+}
+
 export class RetryLadder {
   readonly #heap: Heap;
   readonly #plain: PlainSegments;
@@ -17,10 +25,7 @@ export class RetryLadder {
   readonly #cached: CachedMemory;
   readonly #deferred: DeferredFrees;
 
-  constructor(
-    heap: Heap,
-    parts: { plain: PlainSegments; expandable: ExpandableSegments; cached: CachedMemory; deferred: DeferredFrees },
-  ) {
+  constructor(heap: Heap, parts: LadderParts) {
     this.#heap = heap;
     this.#plain = parts.plain;
     this.#expandable = parts.expandable;

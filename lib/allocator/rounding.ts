@@ -1,8 +1,7 @@
 // How sizes are rounded, and how large a segment is taken for them: PyTorch's rules. Pure functions of a size and the settings.
 
-import type { Config } from './config.js';
-
-const MIB = 1024 * 1024;
+import { MIB } from '../units.js';
+import { type Config, ROUNDUP_INTERVALS } from './config.js';
 
 /** Every block is a multiple of this. */
 export const MIN_BLOCK_SIZE = 512;
@@ -14,9 +13,6 @@ export const SMALL_BUFFER = 2 * MIB;
 const MIN_LARGE_ALLOC = 10 * MIB;
 /** Such segments are multiples of this. */
 const ROUND_LARGE = 2 * MIB;
-
-/** Intervals of `roundup_power2_divisions`: 1 MiB, 2 MiB, ... 32 GiB and above. */
-export const ROUNDUP_INTERVALS = 16;
 
 /** Index of a size's interval; sizes below 1 MiB use the first. */
 function intervalOf(size: number): number {

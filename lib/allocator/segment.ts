@@ -6,8 +6,10 @@ import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 
 export class Segment {
-  /** Creation number. Of blocks of equal size the one in the older segment comes first, whatever the driver's addresses. */
+  /** Creation number. */
   readonly sequence: number;
+  /** Of blocks of equal size the one in the segment of lower order comes first: the creation number, whatever the driver's addresses. */
+  readonly order: number;
   readonly address: number;
   /** Bytes of addresses. */
   readonly size: number;
@@ -17,8 +19,13 @@ export class Segment {
   /** Start of the chain; set right after construction. */
   first!: Block;
 
-  constructor(at: { sequence: number; address: number; size: number }, list: FreeList, range: VirtualRange | null) {
+  constructor(
+    at: { sequence: number; order: number; address: number; size: number },
+    list: FreeList,
+    range: VirtualRange | null,
+  ) {
     this.sequence = at.sequence;
+    this.order = at.order;
     this.address = at.address;
     this.size = at.size;
     this.list = list;

@@ -6,7 +6,21 @@ import { type Block, comesBefore } from './block.js';
 /** The largest size that has a bin, in units: 2 MiB. */
 export const LARGEST_BIN = 4096;
 
+const BINS = LARGEST_BIN + 1;
 const WORDS = (LARGEST_BIN >>> 5) + 1;
+const SUMMARY_WORDS = (WORDS >>> 5) + 1;
+
+type Bins = (Block[] | undefined)[];
+
+function emptyBins(): Bins {
+  return new Array<Block[] | undefined>(BINS).fill(undefined);
+}
+
+// What all that were never inserted into share, since many never are. Never written: every write but the one that takes an empty bin into
+// use finds its block here. Of the same kind as those written, so that the reads stay of one kind too.
+const NO_BINS = emptyBins();
+const NO_WORDS = new Int32Array(WORDS);
+const NO_SUMMARY = new Int32Array(SUMMARY_WORDS);
 
 function lowestBit(bits: number): number {
   return 31 - Math.clz32(bits & -bits);
@@ -14,10 +28,10 @@ function lowestBit(bits: number): number {
 
 export class SizeBins {
   /** By size in units. A bin that was used keeps its array. */
-  readonly #bins: (Block[] | undefined)[] = new Array<Block[] | undefined>(LARGEST_BIN + 1).fill(undefined);
+  #bins = NO_BINS;
   /** A bit for each bin that has blocks, and a bit for each word of these that is not zero. */
-  readonly #words = new Int32Array(WORDS);
-  readonly #summary = new Int32Array((WORDS >>> 5) + 1);
+  #words = NO_WORDS;
+  #summary = NO_SUMMARY;
 
   /** The first block in best-fit order of at least so many units. Constant. */
   lowerBound(units: number): Block | null {
@@ -38,10 +52,7 @@ export class SizeBins {
   insert(block: Block): void {
     const { units } = block;
     let heap = this.#bins[units];
-    if (heap === undefined) {
-      heap = [];
-      this.#bins[units] = heap;
-    }
+    if (heap === undefined) heap = this.#useBin(units);
     const last = heap.length;
     heap.push(block);
     if (last === 0) {
@@ -84,11 +95,26 @@ export class SizeBins {
     }
   }
 
-  /** All blocks in best-fit order. */
+  /** All blocks in best-fit order. Linear in them, but for those of one size, which are sorted. */
   blocks(): Block[] {
-    return this.#bins.flatMap((heap) =>
-      heap === undefined ? [] : heap.slice().sort((a, b) => (comesBefore(a, b) ? -1 : 1)),
-    );
+    const found: Block[] = [];
+    for (let bin = this.#firstBin(0); bin !== -1; bin = this.#firstBin(bin + 1)) {
+      const sorted = (this.#bins[bin] as Block[]).slice().sort((a, b) => (comesBefore(a, b) ? -1 : 1));
+      for (const block of sorted) found.push(block);
+    }
+    return found;
+  }
+
+  /** The array of a bin that has none yet. */
+  #useBin(bin: number): Block[] {
+    if (this.#bins === NO_BINS) {
+      this.#bins = emptyBins();
+      this.#words = new Int32Array(WORDS);
+      this.#summary = new Int32Array(SUMMARY_WORDS);
+    }
+    const heap: Block[] = [];
+    this.#bins[bin] = heap;
+    return heap;
   }
 
   #firstBin(units: number): number {

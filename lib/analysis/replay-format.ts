@@ -1,6 +1,11 @@
 // The shape of a replay's report: what `cudalloc replay --json` prints and other programs rely on. Types and constants only.
 // Snake case, bytes as exact numbers; addresses are [range, offset], ranges numbered in the order of their creation.
 
+import { DRIVER_CALLS } from '../device/types.js';
+
+/** Counted calls, under the names of CUDA: the keys of `driver_calls`. */
+export { DRIVER_CALLS };
+
 export const TIMELINE_FIELDS = [
   'op',
   'requested_bytes',
@@ -26,28 +31,6 @@ export const TRACE_ACTIONS = [
 ] as const;
 
 export type TraceAction = (typeof TRACE_ACTIONS)[number];
-
-/** Counted calls, under the names of CUDA. */
-export const DRIVER_CALLS = [
-  'cudaMalloc',
-  'cudaMalloc_failed',
-  'cudaFree',
-  'cudaMemGetInfo',
-  'cudaEventCreate',
-  'cudaEventRecord',
-  'cudaEventQuery',
-  'cudaEventSynchronize',
-  'cudaStreamSynchronize',
-  'cudaDeviceSynchronize',
-  'cuMemAddressReserve',
-  'cuMemAddressFree',
-  'cuMemCreate',
-  'cuMemCreate_failed',
-  'cuMemRelease',
-  'cuMemMap',
-  'cuMemUnmap',
-  'cuMemSetAccess',
-] as const;
 
 export const STAT_GROUPS = [
   'allocation',

@@ -96,12 +96,12 @@ export class ReplayReporter {
     this.#ends.fill(this.#historyStart, 0, from);
   }
 
-  /** After an `a`: where the block is. */
-  endAllocation(op: number): void {
+  /** After an `a`: where the block is; null when there is none. */
+  endAllocation(op: number): Place | null {
     const slot = this.#trace.slots[op] as number;
     if (this.#runner.addresses[slot] === 0) {
       if (this.#reporting) this.#allocs.push(this.#failure?.op === op ? this.#failure.kind : null);
-      return;
+      return null;
     }
     const history = this.#history;
     let entry = history.entry(history.total - 1);
@@ -109,7 +109,9 @@ export class ReplayReporter {
     this.#rangeOf[slot] = entry.segment;
     this.#offsetOf[slot] = entry.offset;
     this.#requestedOf[slot] = this.#trace.values[op] as number;
-    if (this.#reporting) this.#allocs.push([entry.segment, entry.offset]);
+    const place: Place = [entry.segment, entry.offset];
+    if (this.#reporting) this.#allocs.push(place);
+    return place;
   }
 
   endOperation(op: number): void {

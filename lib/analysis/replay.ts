@@ -21,6 +21,10 @@ export interface ReplayOptions extends TraceRunnerOptions {
   readonly to?: number;
   /** Write bytes into every block and compare them when it is freed and at the end. Needs a device that holds bytes. */
   readonly checkData?: boolean;
+  /** Told before each operation. */
+  readonly onOperation?: (op: number) => void;
+  /** Told where an allocation was placed: range in the order of creation, and offset in it. */
+  readonly onPlaced?: (op: number, range: number, offset: number) => void;
   /** Told how many operations are done, every few thousand. */
   readonly onProgress?: (done: number, total: number) => void;
 }
@@ -70,16 +74,22 @@ class ReplayRun {
 
   constructor(trace: Trace, options: ReplayOptions) {
     this.#trace = trace;
+    // Before anything is restored, whose segments count.
+    this.#ranges = new RangeLog(options.device);
     this.#options = options;
     this.#device = options.device;
     this.#to = Math.min(options.to ?? trace.ops, trace.ops);
     this.#from = Math.min(options.from ?? 0, this.#to);
     this.#shared = new Uint8Array(trace.allocations);
     this.#own = new OwnCalls(this.#device);
-    this.#runner = new TraceRunner(trace, options);
+    try {
+      this.#runner = new TraceRunner(trace, options);
+    } catch (error) {
+      this.#ranges.stop();
+      throw error;
+    }
     // After the trace's streams, whose order counts.
     this.#stamps = options.checkData ? new Stamps(this.#device, this.#own) : null;
-    this.#ranges = new RangeLog(this.#device);
     this.#reporter = new ReplayReporter(this.#runner, this.#own, this.#ranges.ranges);
   }
 
@@ -121,6 +131,7 @@ class ReplayRun {
 
   #apply(op: number): void {
     const code = this.#trace.codes[op];
+    this.#options.onOperation?.(op);
     if (this.#stamps !== null && code === TraceOp.Free) this.#compare(this.#stamps, op);
     try {
       const answer = this.#runner.apply(op);
@@ -130,7 +141,8 @@ class ReplayRun {
       this.#reporter.addError(op, error);
     }
     if (code === TraceOp.Allocate) {
-      this.#reporter.endAllocation(op);
+      const place = this.#reporter.endAllocation(op);
+      if (place !== null) this.#options.onPlaced?.(op, place[0], place[1]);
       if (this.#stamps !== null) this.#fill(this.#stamps, op);
     } else if (code === TraceOp.Checkpoint) {
       this.#aside(() => this.#reporter.addCheckpoint(op));

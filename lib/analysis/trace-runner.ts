@@ -1,9 +1,28 @@
 // Carries out the operations of a trace on an allocator, one by one. Must not know what is recorded of it.
 
 import { CachingAllocator } from '../allocator/caching-allocator.js';
+import type { SegmentOrder } from '../allocator/heap.js';
+import type { MemPool } from '../allocator/mem-pool.js';
+import type { RestoredSegment } from '../allocator/restore.js';
 import type { Device, Stream } from '../device/types.js';
 import { UnsupportedError } from '../errors.js';
 import { formatOperation, type Trace, TraceOp } from '../snapshot/trace.js';
+
+/** What was there before the first operation of a trace. */
+export interface Restoration {
+  /** Each with the number of its stream in the trace and of its pool in `pools`. */
+  readonly segments: readonly (Omit<RestoredSegment, 'stream'> & { readonly stream: number; readonly pool: number })[];
+  /** Called once for each segment, these first. */
+  readonly segmentOrder: SegmentOrder;
+}
+
+/** Which allocations are served from private pools. */
+export interface PoolUse {
+  /** How many pools there are, the default ones, number 0, included. */
+  readonly pools: number;
+  /** Number of the pool by number of the allocation. */
+  readonly poolOf: Int32Array;
+}
 
 export interface TraceRunnerOptions {
   readonly device: Device;
@@ -11,6 +30,10 @@ export interface TraceRunnerOptions {
   readonly conf?: string;
   /** Default `pytorch`. */
   readonly policy?: 'pytorch' | 'default';
+  /** The first allocations of the trace are these blocks, in this order; without it the trace starts with nothing. */
+  readonly restore?: Restoration;
+  /** Left out: all are served from the default pools. */
+  readonly poolUse?: PoolUse;
 }
 
 /** What the operations `b` and `c` answer. */
@@ -27,6 +50,9 @@ export class TraceRunner {
   readonly #numberOfStream = new Map<number, number>();
   #lastNumber = 0;
   #lastStream: Stream;
+  /** By number; the default ones have no object. */
+  readonly #pools: (MemPool | undefined)[] = [];
+  readonly #poolOf: Int32Array | null;
 
   /**
    * Creates the trace's streams in the order of their numbers, so that the allocator orders them alike.
@@ -40,6 +66,7 @@ export class TraceRunner {
       device: this.device,
       conf: options.conf ?? '',
       policy: options.policy ?? 'pytorch',
+      ...(options.restore !== undefined && { segmentOrder: options.restore.segmentOrder }),
     });
     this.addresses = new Float64Array(trace.allocations);
     this.#lastStream = this.device.defaultStream;
@@ -48,6 +75,9 @@ export class TraceRunner {
       this.#streams.set(number, stream);
       this.#numberOfStream.set(stream.id, number);
     }
+    this.#poolOf = options.poolUse?.poolOf ?? null;
+    for (let pool = 1; pool < (options.poolUse?.pools ?? 1); pool++) this.#pools[pool] = this.allocator.createMemPool();
+    if (options.restore !== undefined) this.#restore(options.restore);
   }
 
   /** Carries out one operation. @throws what the allocator throws; the trace can go on with the next one. */
@@ -56,7 +86,7 @@ export class TraceRunner {
     const slot = trace.slots[op] as number;
     switch (trace.codes[op]) {
       case TraceOp.Allocate:
-        addresses[slot] = allocator.malloc(trace.values[op] as number, this.#streamOf(op));
+        addresses[slot] = this.#allocate(slot, trace.values[op] as number, this.#streamOf(op));
         return null;
       case TraceOp.Free: {
         const address = this.addressAt(op);
@@ -98,6 +128,23 @@ export class TraceRunner {
     this.device.mock?.releaseEvents();
     this.allocator.close();
     for (const [number, stream] of this.#streams) if (number !== 0) stream.destroy();
+  }
+
+  #allocate(slot: number, bytes: number, stream: Stream): number {
+    const pool = this.#poolOf === null ? undefined : this.#pools[this.#poolOf[slot] as number];
+    if (pool === undefined) return this.allocator.malloc(bytes, stream);
+    return this.allocator.withMemPool(pool, () => this.allocator.malloc(bytes, stream));
+  }
+
+  #restore({ segments }: Restoration): void {
+    let slot = 0;
+    for (const { stream, pool, ...segment } of segments) {
+      const at = this.#streams.get(stream) ?? this.device.defaultStream;
+      const restored = this.allocator.restore({ ...segment, stream: at }, this.#pools[pool]);
+      for (const address of restored) this.addresses[slot++] = address;
+    }
+    this.allocator.resetAccumulatedMemoryStats();
+    this.allocator.resetPeakMemoryStats();
   }
 
   #applyControl(op: number): void {

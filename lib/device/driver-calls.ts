@@ -1,28 +1,6 @@
 // The names under which calls into CUDA are counted, the same for every backend. A leaf: tables and one function.
 
-import type { DriverCallCounts } from './types.js';
-
-/** Always present in `driverCalls()`, as 0 when nothing was called. */
-const ALWAYS: readonly string[] = [
-  'cudaMalloc',
-  'cudaMalloc_failed',
-  'cudaFree',
-  'cudaMemGetInfo',
-  'cudaEventCreate',
-  'cudaEventRecord',
-  'cudaEventQuery',
-  'cudaEventSynchronize',
-  'cudaStreamSynchronize',
-  'cudaDeviceSynchronize',
-  'cuMemAddressReserve',
-  'cuMemAddressFree',
-  'cuMemCreate',
-  'cuMemCreate_failed',
-  'cuMemRelease',
-  'cuMemMap',
-  'cuMemUnmap',
-  'cuMemSetAccess',
-];
+import { DRIVER_CALLS, type DriverCallCounts } from './types.js';
 
 const RUNTIME_NAME: ReadonlyMap<string, string> = new Map([
   ['cuMemAlloc', 'cudaMalloc'],
@@ -54,7 +32,7 @@ export function driverName(fn: string): string {
 
 /** Counts as every backend reports them. */
 export function normalizeCounts(raw: DriverCallCounts): Record<string, number> {
-  const counts: Record<string, number> = Object.fromEntries(ALWAYS.map((name) => [name, 0]));
+  const counts: Record<string, number> = Object.fromEntries(DRIVER_CALLS.map((name) => [name, 0]));
   for (const [key, count] of Object.entries(raw)) {
     const failed = key.endsWith('_failed') ? '_failed' : '';
     const name = countedName(key.slice(0, key.length - failed.length)) + failed;

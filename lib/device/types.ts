@@ -1,5 +1,5 @@
-// The one interface everything above talks to: device memory, virtual memory, streams, events, copies. A leaf: types
-// only. CUDA and the CPU mock (native.ts) and the simulated device (sim.ts) implement it. Addresses and sizes are bytes.
+// The one interface everything above talks to: device memory, virtual memory, streams, events, copies. A leaf: types,
+// and the names that calls are counted by. CUDA and the CPU mock (native.ts) and the simulated device (sim.ts) implement it. Addresses and sizes are bytes.
 
 /** Which implementation is behind a device. */
 export type Backend = 'cuda' | 'mock' | 'sim';
@@ -82,6 +82,28 @@ export interface KernelFunction {
   readonly name: string;
   launch(options: LaunchOptions, args: readonly KernelArgument[]): void;
 }
+
+/** What `driverCalls()` always has, as 0 when nothing was called. Reports of replays have exactly these, in this order. */
+export const DRIVER_CALLS = [
+  'cudaMalloc',
+  'cudaMalloc_failed',
+  'cudaFree',
+  'cudaMemGetInfo',
+  'cudaEventCreate',
+  'cudaEventRecord',
+  'cudaEventQuery',
+  'cudaEventSynchronize',
+  'cudaStreamSynchronize',
+  'cudaDeviceSynchronize',
+  'cuMemAddressReserve',
+  'cuMemAddressFree',
+  'cuMemCreate',
+  'cuMemCreate_failed',
+  'cuMemRelease',
+  'cuMemMap',
+  'cuMemUnmap',
+  'cuMemSetAccess',
+] as const;
 
 /** Number of calls by CUDA function name; failed calls are under `<name>_failed` only. */
 export type DriverCallCounts = Readonly<Record<string, number>>;

@@ -1,15 +1,9 @@
-// Settings strings: every option, every refusal with its position, both dialects, and where the string comes from.
+// Settings strings: every option, every refusal with its position, both dialects; settings as an object; policies.
 
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { CachingAllocator } from '../../lib/allocator/caching-allocator.js';
-import {
-  type Config,
-  completeConfig,
-  DEFAULT_CONFIG,
-  parseConfig,
-  settingsFromEnvironment,
-} from '../../lib/allocator/config.js';
-import { optionNames } from '../../lib/allocator/config-parser.js';
+import { type Config, completeConfig, DEFAULT_CONFIG } from '../../lib/allocator/config.js';
+import { optionNames, parseConfig } from '../../lib/allocator/config-parser.js';
 import { ConfigError } from '../../lib/errors.js';
 import { MIB, open, thrownBy } from '../support/devices.js';
 
@@ -181,54 +175,7 @@ describe('completeConfig', () => {
   });
 });
 
-describe('the environment', () => {
-  const NAMES = ['CUDALLOC_CONF', 'PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'] as const;
-
-  test('the first variable that is set counts, and those that lost are named', () => {
-    expect(settingsFromEnvironment({})).toBeNull();
-    expect(settingsFromEnvironment({ PYTORCH_CUDA_ALLOC_CONF: 'a' })).toEqual({
-      text: 'a',
-      source: NAMES[2],
-      overrides: [],
-    });
-    expect(settingsFromEnvironment({ [NAMES[1]]: 'a', [NAMES[2]]: 'b' })).toEqual({
-      text: 'a',
-      source: NAMES[1],
-      overrides: [NAMES[2]],
-    });
-    expect(settingsFromEnvironment({ [NAMES[0]]: 'a', [NAMES[1]]: 'a', [NAMES[2]]: 'b' })).toEqual({
-      text: 'a',
-      source: NAMES[0],
-      overrides: [NAMES[2]],
-    });
-  });
-
-  afterEach(() => vi.unstubAllEnvs());
-
-  test('an allocator reads it unless it is told otherwise', () => {
-    vi.stubEnv('PYTORCH_CUDA_ALLOC_CONF', 'max_split_size_mb:32');
-    const device = open('sim');
-    expect(new CachingAllocator({ device }).config.maxSplitSize).toBe(32 * MIB);
-    vi.stubEnv('PYTORCH_ALLOC_CONF', 'max_split_size_mb:64');
-    expect(new CachingAllocator({ device }).config.maxSplitSize).toBe(64 * MIB);
-    vi.stubEnv('CUDALLOC_CONF', 'max_split_size_mb:96');
-    expect(new CachingAllocator({ device }).config.maxSplitSize).toBe(96 * MIB);
-    expect(new CachingAllocator({ device, conf: '' }).config.maxSplitSize).toBe(Number.POSITIVE_INFINITY);
-    expect(new CachingAllocator({ device, conf: { maxSplitSize: 22 * MIB } }).config.maxSplitSize).toBe(22 * MIB);
-    vi.stubEnv('CUDALLOC_CONF', 'nonsense');
-    expect(() => new CachingAllocator({ device })).toThrow(ConfigError);
-  });
-
-  test('CUDALLOC_POLICY names the policy where the caller does not', () => {
-    const device = open('sim');
-    expect(new CachingAllocator({ device }).policy.name).toBe('default');
-    vi.stubEnv('CUDALLOC_POLICY', 'pytorch');
-    expect(new CachingAllocator({ device }).policy).toMatchObject({ name: 'pytorch', searchAfterEvents: false });
-    expect(new CachingAllocator({ device, policy: 'default' }).policy.name).toBe('default');
-    vi.stubEnv('CUDALLOC_POLICY', 'toString');
-    expect(() => new CachingAllocator({ device })).toThrow(ConfigError);
-  });
-
+describe('the policy', () => {
   test('single mends can be switched', () => {
     const device = open('sim');
     const allocator = new CachingAllocator({ device, policy: 'pytorch', mends: { growthIsAtomic: true } });

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Block } from '../../lib/allocator/block.js';
 import { BlockPool, LARGE } from '../../lib/allocator/block-pool.js';
-import type { FreeList } from '../../lib/allocator/free-list.js';
+import { FreeList } from '../../lib/allocator/free-list.js';
 import { Segment } from '../../lib/allocator/segment.js';
 import { open } from '../support/devices.js';
 
@@ -20,7 +20,8 @@ function fixture(segments = 4): Fixture {
   // Addresses descend: the order is that of creation all the same.
   const made = Array.from(
     { length: segments },
-    (_, sequence) => new Segment({ sequence, address: (segments - sequence) * 2 ** 40, size: 2 ** 40 }, list, null),
+    (_, sequence) =>
+      new Segment({ sequence, order: sequence, address: (segments - sequence) * 2 ** 40, size: 2 ** 40 }, list, null),
   );
   let random = 1;
   const make = (segment: number, start: number, units: number): Block => {
@@ -96,6 +97,42 @@ describe('FreeList', () => {
     for (const block of blocks) list.remove(block);
     expect(list.lowerBound(1)).toBeNull();
     expect(list.blocks()).toEqual([]);
+  });
+
+  test('what one list holds is in no other, used or not', () => {
+    const { list, make } = fixture();
+    const unused = fixture().list;
+    for (const units of [1, 4096, 4097, 2 ** 30]) list.insert(make(0, units, units));
+    expect(unused.lowerBound(1)).toBeNull();
+    expect(unused.blocks()).toEqual([]);
+    const later = fixture();
+    expect(later.list.blocks()).toEqual([]);
+    later.list.insert(later.make(0, 7, 7));
+    later.list.insert(later.make(0, 99, 5000));
+    expect(later.list.blocks().map((block) => block.units)).toEqual([7, 5000]);
+    expect(list.blocks().map((block) => block.units)).toEqual([1, 4096, 4097, 2 ** 30]);
+    expect(unused.blocks()).toEqual([]);
+  });
+
+  test('many blocks of one size are listed', () => {
+    const { list, make } = fixture();
+    const blocks = Array.from({ length: 200_000 }, (_, i) => make(0, i, 8));
+    for (const block of blocks.toReversed()) list.insert(block);
+    const listed = list.blocks();
+    expect(listed.findIndex((block, i) => block !== blocks[i])).toBe(-1);
+    expect(listed).toHaveLength(blocks.length);
+  });
+
+  test('a list that was never inserted into takes next to no memory', () => {
+    const pool = new BlockPool(LARGE);
+    const stream = open('sim').defaultStream;
+    const bytes = (): number => {
+      const { heapUsed, arrayBuffers } = process.memoryUsage();
+      return heapUsed + arrayBuffers;
+    };
+    const before = bytes();
+    const lists = Array.from({ length: 2000 }, () => new FreeList(pool, stream));
+    expect((bytes() - before) / lists.length).toBeLessThan(4096);
   });
 
   test('the age of a block starts when it is inserted or resized', () => {

@@ -2,7 +2,8 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { completeConfig, DEFAULT_CONFIG, parseConfig } from '../../lib/allocator/config.js';
+import { completeConfig, DEFAULT_CONFIG } from '../../lib/allocator/config.js';
+import { parseConfig } from '../../lib/allocator/config-parser.js';
 import { roundSize, segmentSize } from '../../lib/allocator/rounding.js';
 import { MIB } from '../support/devices.js';
 

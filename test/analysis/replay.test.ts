@@ -120,6 +120,29 @@ describe('what goes into the report', () => {
     expect(report.checkpoints.map(({ device_used }) => device_used)).toEqual([FORTY, FORTY, FORTY]);
     expect(report.driver_calls.cudaMalloc).toBe(1);
   });
+
+  it('driver calls are listed by name in an order that stays', () => {
+    expect(Object.keys(run('').driver_calls)).toEqual([
+      'cudaMalloc',
+      'cudaMalloc_failed',
+      'cudaFree',
+      'cudaMemGetInfo',
+      'cudaEventCreate',
+      'cudaEventRecord',
+      'cudaEventQuery',
+      'cudaEventSynchronize',
+      'cudaStreamSynchronize',
+      'cudaDeviceSynchronize',
+      'cuMemAddressReserve',
+      'cuMemAddressFree',
+      'cuMemCreate',
+      'cuMemCreate_failed',
+      'cuMemRelease',
+      'cuMemMap',
+      'cuMemUnmap',
+      'cuMemSetAccess',
+    ]);
+  });
 });
 
 describe('a part of a trace', () => {

@@ -2,7 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type Config, parseConfig } from '../../lib/allocator/config.js';
+import type { Config } from '../../lib/allocator/config.js';
+import { parseConfig } from '../../lib/allocator/config-parser.js';
 import { roundSize } from '../../lib/allocator/rounding.js';
 import { ConfigError } from '../../lib/errors.js';
 import { formatSize } from '../../lib/units.js';

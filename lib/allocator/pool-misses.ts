@@ -1,0 +1,102 @@
+// What happens to a request that its pool cannot serve: the retry ladder, then the pressure handlers, then the failure; all at once, or
+// without blocking the thread. Must not know how the pool is searched first, nor what becomes of the block.
+
+import type { Device } from '../device/types.js';
+import { type Block, UNIT } from './block.js';
+import type { DeferredFrees } from './deferred-frees.js';
+import type { FreeList } from './free-list.js';
+import type { Heap } from './heap.js';
+import { OutOfMemoryReporter } from './out-of-memory.js';
+import { PressureHandlers } from './pressure-handlers.js';
+import { type LadderParts, RetryLadder } from './retry-ladder.js';
+import { ALLOCATED_BYTES } from './stats.js';
+
+/** A request that may wait. */
+export interface AsyncRequest<T extends object> {
+  /** As asked for; the handlers are told. */
+  readonly bytes: number;
+  readonly signal: AbortSignal | undefined;
+  /** Whether the pool looks as if it could serve. Never waits. */
+  mayHit(): boolean;
+  /** The request itself, as one that cannot wait. */
+  allocate(): T;
+}
+
+export class PoolMisses {
+  readonly handlers = new PressureHandlers();
+  readonly failures: OutOfMemoryReporter;
+  readonly #heap: Heap;
+  readonly #device: Device;
+  readonly #deferred: DeferredFrees;
+  readonly #ladder: RetryLadder;
+  readonly #assertOpen: () => void;
+
+  /** @param assertOpen throws when the allocator was closed, which a handler may do. */
+  constructor(heap: Heap, device: Device, parts: LadderParts, assertOpen: () => void) {
+    this.#heap = heap;
+    this.#device = device;
+    this.#deferred = parts.deferred;
+    this.#ladder = new RetryLadder(heap, parts);
+    this.#assertOpen = assertOpen;
+    this.failures = new OutOfMemoryReporter(heap, device);
+  }
+
+  /**
+   * A free block for a request of so many units, still in its list. May synchronise.
+   * @param requested bytes before rounding, for the failure's text
+   * @throws OutOfMemoryError, DriverError
+   */
+  serve(list: FreeList, units: number, requested: number): Block {
+    const size = units * UNIT;
+    return (
+      this.#ladder.climb(list, size) ??
+      this.#relieve(list, size) ??
+      this.failures.raise({ list, requested, rounded: size })
+    );
+  }
+
+  /**
+   * Waits for pending frees, then asks the handlers, as long as there is hope. The last attempt is the one that counts, records and tells
+   * the failure.
+   */
+  async serveAsync<T extends object>({ bytes, signal, mayHit, allocate }: AsyncRequest<T>): Promise<T> {
+    if (!mayHit()) {
+      for (const pending of this.#deferred.streams) {
+        await this.#device.streamSynchronizeAsync(pending);
+        signal?.throwIfAborted();
+      }
+    }
+    for (let hopeful = !this.handlers.none; hopeful; ) {
+      const result = this.failures.quietly(allocate);
+      if (result !== null) return result;
+      const before = this.#memoryState();
+      hopeful = (await this.handlers.reclaim(bytes)) && this.#memoryState() !== before;
+      signal?.throwIfAborted();
+    }
+    return allocate();
+  }
+
+  /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
+  #relieve(list: FreeList, size: number): Block | null {
+    // An asynchronous request asks them its own way.
+    if (this.failures.quiet) return null;
+    const { counters } = this.#heap.stats;
+    return this.handlers.relieve(
+      size,
+      () => {
+        this.#assertOpen();
+        const retries = counters.num_alloc_retries;
+        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
+        counters.num_alloc_retries = retries;
+        return block;
+      },
+      () => this.#memoryState(),
+    );
+  }
+
+  /** Changes when anybody frees memory that could serve a request. */
+  #memoryState(): string {
+    const { stats, reserved } = this.#heap;
+    return `${stats.current(ALLOCATED_BYTES)} ${reserved} ${this.#device.memGetInfo().free}`;
+  }
+}

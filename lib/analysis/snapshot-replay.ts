@@ -1,0 +1,198 @@
+// Replays a snapshot: first exactly as it was recorded, which shows how far this allocator's decisions are the recorded ones, then under
+// whatever settings are asked about. Must not know files or terminals.
+
+import { type Config, completeConfig } from '../allocator/config.js';
+import { parseConfig } from '../allocator/config-parser.js';
+import { SimDevice } from '../device/sim.js';
+import type { Device } from '../device/types.js';
+import { UnsupportedError } from '../errors.js';
+import { ALLOC, type DeviceTrace, type Snapshot } from '../snapshot/model.js';
+import { TraceOp } from '../snapshot/trace.js';
+import { recordedCapacity } from './recorded-capacity.js';
+import { recordedConf } from './recorded-config.js';
+import { RecordedPlaces } from './recorded-places.js';
+import { type ReplayResult, replay } from './replay.js';
+import type { ReplayReport } from './replay-format.js';
+import { rangeStarts, restorationOf } from './restoration.js';
+import { type SnapshotTrace, snapshotTrace } from './snapshot-trace.js';
+import { rebuildStart, type StartState } from './start-state.js';
+
+/** Bytes of a device on which nothing runs out. */
+export const ROOMY_CAPACITY = 1024 ** 4;
+
+/** How far a replay under the recorded settings does what was recorded. Snake case: it is printed as it is. */
+export interface Fidelity {
+  /** Recorded allocations. */
+  readonly allocations: number;
+  /** Of these, the ones placed at the recorded address. */
+  readonly exact: number;
+  readonly first_difference: {
+    /** Number of the allocation among the recorded ones, from 0. */
+    readonly index: number;
+    /** Number of the event. */
+    readonly event: number;
+    readonly recorded: number;
+    /** Null when it failed, or came to lie in a segment that the recording does not have. */
+    readonly replayed: number | null;
+  } | null;
+  /** Live blocks without an event: they were allocated before the recording, or their event was overwritten. */
+  readonly incomplete_history: number;
+  /** Of these, the ones whose size the file does not state. */
+  readonly unknown_blocks: number;
+  /** Events that contradict the others or the final state. */
+  readonly conflicts: number;
+}
+
+/** A recording prepared for replays: operations, start state, settings. Memory linear in its events. */
+export interface Recording {
+  readonly snapshot: Snapshot;
+  readonly device: number;
+  readonly trace: DeviceTrace;
+  readonly start: StartState;
+  /** The settings string it was recorded under. */
+  readonly conf: string;
+  /** Bytes that the allocator could have; null where the recording does not tell. */
+  readonly capacity: number | null;
+}
+
+export interface RecordingOptions {
+  /** Default: the first that has events. */
+  readonly device?: number;
+  /** Settings it was recorded under, where they are known better than the file says. */
+  readonly conf?: string;
+}
+
+/** @throws UnsupportedError when the snapshot records no allocation. Linear in events. */
+export function openRecording(snapshot: Snapshot, options: RecordingOptions = {}): Recording {
+  const device = options.device ?? firstRecorded(snapshot);
+  const trace = snapshot.deviceTraces[device];
+  if (trace === undefined || !recordsAllocations(trace)) {
+    const what = snapshot.deviceTraces.length > 1 ? `device ${device} of the snapshot` : 'the snapshot';
+    throw new UnsupportedError(
+      `${what} records no allocation, only the state at its end: there is nothing to replay; record the history first ` +
+        '(torch.cuda.memory._record_memory_history(), or recordMemoryHistory() here)',
+    );
+  }
+  const conf = options.conf ?? recordedConf(snapshot);
+  const config = configOf(conf);
+  const start = rebuildStart(snapshot, device, config);
+  return { snapshot, device, trace, start, conf, capacity: recordedCapacity(trace, start, config) };
+}
+
+/** Repeats a recording under its own settings, from its own start state. Linear in events. */
+export function replayExactly(recording: Recording, options: Pick<ReplayPart, 'onProgress'> = {}): ExactReplay {
+  const { snapshot, device: index, trace: events, start, capacity, conf } = recording;
+  const trace = snapshotTrace(snapshot, index, start, { start: 'restored', failedRequests: capacity !== null });
+  const streamOf = (id: number): number => trace.streams[id] ?? 0;
+  const places = new RecordedPlaces(events, rangeStarts(start), streamOf);
+  const count = new Placements(trace, places);
+  const device = new SimDevice({ capacity: capacity ?? ROOMY_CAPACITY });
+  try {
+    const result = replay(trace.trace, {
+      device,
+      conf,
+      policy: 'pytorch',
+      restore: restorationOf(start, trace, places.order),
+      poolUse: { pools: trace.pools.length, poolOf: trace.poolOf },
+      onOperation: (op) => places.advance(trace.events[op] as number),
+      onPlaced: (op, range, offset) => count.add(op, range, offset),
+      ...options,
+    });
+    return { ...result, fidelity: count.fidelity(start) };
+  } finally {
+    device.close();
+  }
+}
+
+export interface ExactReplay extends ReplayResult {
+  readonly fidelity: Fidelity;
+}
+
+/** Which part of a replay is reported, and who is told of it. */
+export interface ReplayPart {
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+export interface WhatIf extends ReplayPart {
+  readonly device: Device;
+  readonly conf: string;
+  readonly policy: 'pytorch' | 'default';
+  readonly checkData?: boolean;
+}
+
+/**
+ * Gives a recording's requests to an allocator under other settings or on another device. What was there before the first event is
+ * allocated first, by address. Linear in events.
+ */
+export function replayUnder(recording: Recording, options: WhatIf): ReplayResult {
+  const trace = requestsOf(recording);
+  return replay(trace.trace, { ...options, poolUse: { pools: trace.pools.length, poolOf: trace.poolOf } });
+}
+
+/** The requests of a recording, the blocks of its start state first. */
+export function requestsOf({ snapshot, device, start }: Recording): SnapshotTrace {
+  return snapshotTrace(snapshot, device, start, { start: 'allocated', failedRequests: true });
+}
+
+/** What `cudalloc replay <snapshot> --json` prints. */
+export type SnapshotReplayReport = ReplayReport & { readonly fidelity: Fidelity };
+
+class Placements {
+  readonly #trace: SnapshotTrace;
+  readonly #places: RecordedPlaces;
+  /** By number of the allocation: its address in terms of the recording; NaN when there is none. */
+  readonly #replayed: Float64Array;
+
+  constructor(trace: SnapshotTrace, places: RecordedPlaces) {
+    this.#trace = trace;
+    this.#places = places;
+    this.#replayed = new Float64Array(trace.addresses.length).fill(Number.NaN);
+  }
+
+  add(op: number, range: number, offset: number): void {
+    this.#replayed[this.#trace.trace.slots[op] as number] = this.#places.addressOf(range, offset) ?? Number.NaN;
+  }
+
+  fidelity(start: StartState): Fidelity {
+    const { trace, events, addresses, unknownFrees } = this.#trace;
+    let allocations = 0;
+    let exact = 0;
+    let first: Fidelity['first_difference'] = null;
+    for (let op = 0; op < trace.ops; op++) {
+      const slot = trace.slots[op] as number;
+      if (trace.codes[op] !== TraceOp.Allocate || (addresses[slot] as number) < 0) continue;
+      const recorded = addresses[slot] as number;
+      const replayed = this.#replayed[slot] as number;
+      if (recorded === replayed) exact++;
+      else
+        first ??= {
+          index: allocations,
+          event: events[op] as number,
+          recorded,
+          replayed: Number.isNaN(replayed) ? null : replayed,
+        };
+      allocations++;
+    }
+    return {
+      allocations,
+      exact,
+      first_difference: first,
+      incomplete_history: start.liveWithoutEvent,
+      unknown_blocks: start.unknownBlocks,
+      conflicts: start.conflictsTotal + unknownFrees,
+    };
+  }
+}
+
+function firstRecorded(snapshot: Snapshot): number {
+  const index = snapshot.deviceTraces.findIndex(recordsAllocations);
+  return index === -1 ? 0 : index;
+}
+
+function recordsAllocations(trace: DeviceTrace): boolean {
+  return trace.actions.subarray(0, trace.length).includes(ALLOC);
+}
+
+function configOf(conf: string): Config {
+  return conf === '' ? completeConfig({}) : parseConfig(conf);
+}
