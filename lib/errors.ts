@@ -232,6 +232,8 @@ export interface OutOfMemoryDetails {
   };
   /** The sizes of PyTorch's message, formatted as there: wanted, total, free, allocated, reserved but unallocated. */
   readonly figures: readonly string[];
+  /** The file written on account of `dumpOnOutOfMemory`; null when none was. */
+  readonly snapshot: string | null;
 }
 
 /** No memory for a request after everything was tried. Carries every number; `verdict` says why and what to do. */

@@ -1,11 +1,15 @@
 // The public API, nothing but exports. What is not named here may change without notice.
 
+// For its effect: `dumpSnapshot` on the allocator.
+import './dump-snapshot.js';
+
 export { CachingAllocator } from './allocator/caching-allocator.js';
 export type { Config } from './allocator/config.js';
 export { type Dialect, type ParseOptions, parseConfig } from './allocator/config-parser.js';
 export type { CopyRange, DeviceBuffer } from './allocator/device-buffer.js';
 export type { HistoryOptions, MemoryHistory } from './allocator/history.js';
 export type { MemPool } from './allocator/mem-pool.js';
+export type { DumpOnOutOfMemory } from './allocator/oom-dump.js';
 export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './allocator/options.js';
 export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
@@ -29,8 +33,9 @@ export type {
   OpenDeviceOptions,
   Stream,
 } from './device/types.js';
+export type { DumpSnapshotOptions } from './dump-snapshot.js';
 export * from './errors.js';
-export { readTrace, writeTrace } from './snapshot/files.js';
+export { readSnapshot, readTrace, type SnapshotFormat, writeSnapshot, writeTrace } from './snapshot/files.js';
 export {
   type Action,
   type AsRead,
@@ -47,5 +52,6 @@ export {
   type TraceEntry,
   Tuple,
 } from './snapshot/model.js';
+export { parseSnapshot, type ReadOptions } from './snapshot/read-snapshot.js';
 export { formatTrace, parseTrace, type Trace, TraceOp } from './snapshot/trace.js';
 export { formatSize, parseSize } from './units.js';

@@ -12,11 +12,17 @@ export class CachedMemory {
   readonly #heap: Heap;
   readonly #plain: PlainSegments;
   readonly #expandable: ExpandableSegments;
+  #collections = 0;
 
   constructor(heap: Heap, plain: PlainSegments, expandable: ExpandableSegments) {
     this.#heap = heap;
     this.#plain = plain;
     this.#expandable = expandable;
+  }
+
+  /** How often collection released something. */
+  get collections(): number {
+    return this.#collections;
   }
 
   /** Releases every segment without a live block, and unmaps every free page, of the default pools and the private ones given up. Linear. */
@@ -58,6 +64,7 @@ export class CachedMemory {
       .flatMap((list) => list.blocks())
       .filter(isWholeSegment);
     let released = true;
+    if (candidates.length > 0) this.#collections++;
     while (excess > 0 && released && candidates.length > 0) {
       const mean = candidates.reduce((sum, block) => sum + ageOf(block), 0) / candidates.length;
       const old = candidates.filter((block) => ageOf(block) >= mean);

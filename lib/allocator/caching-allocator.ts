@@ -43,7 +43,6 @@ import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
 import { type RestoredSegment, restoreSegment } from './restore.js';
 import { roundSize, SMALL_SIZE } from './rounding.js';
-import { captureFrames } from './stack.js';
 import { snapshotOf } from './state-snapshot.js';
 import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
 
@@ -103,7 +102,11 @@ export class CachingAllocator implements BufferOwner {
       cached: this.#cached,
       deferred: this.#deferred,
     };
-    this.#misses = new PoolMisses(heap, this.device, parts, () => this.#assertOpen());
+    const { dumpOnOutOfMemory } = options;
+    this.#misses = new PoolMisses(heap, this.device, parts, {
+      assertOpen: () => this.#assertOpen(),
+      dumpOnOutOfMemory,
+    });
     this.#leaks = new LeakTracker(options.leakWarnings ?? true, (address) => {
       this.#freeOwned(address);
     });
@@ -184,8 +187,7 @@ export class CachingAllocator implements BufferOwner {
     const buffer = new DeviceBuffer(this, address, bytes, stream);
     if (address !== 0) {
       this.#own(address);
-      const frames = this.#heap.history?.stacks === true ? captureFrames() : null;
-      this.#leaks.watch(buffer, address, bytes, frames);
+      this.#leaks.watch(buffer, address, bytes, this.#heap.history?.captureFrames() ?? null);
     }
     return buffer;
   }
@@ -314,6 +316,7 @@ export class CachingAllocator implements BufferOwner {
       'cudalloc.reservation_step_downs': this.#expandable.stepDowns,
       'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
       'cudalloc.unreleased_page_bytes': this.#expandable.keptBytes,
+      'cudalloc.collections': this.#cached.collections,
     };
   }
 
@@ -354,6 +357,11 @@ export class CachingAllocator implements BufferOwner {
     return snapshotOf(this.#heap, this.device);
   }
 
+  /** Short for `memorySnapshot`. */
+  snapshot(): Snapshot {
+    return this.memorySnapshot();
+  }
+
   /**
    * Makes a recorded segment again, with blocks in use; their addresses are returned. For a fresh allocator, and replays only.
    * @internal
@@ -370,7 +378,10 @@ export class CachingAllocator implements BufferOwner {
 
   // Out of memory -------------------------------------------------------------------------------------------------------
 
-  /** Calls `observer` at every out of memory, before the error is thrown. Returns the function that ends it. */
+  /**
+   * Calls `observer` at every out of memory, before the error is thrown. By then cached memory has been given back; the state before is what
+   * the option `dumpOnOutOfMemory` writes. Returns the function that ends it.
+   */
   onOutOfMemory(observer: (info: OutOfMemoryInfo) => void): () => void {
     return this.#misses.failures.observe(observer);
   }

@@ -4,7 +4,6 @@
 
 import type { Stream } from '../device/types.js';
 import type { VirtualRange } from '../pages/virtual-range.js';
-import type { Frame } from '../snapshot/model.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
 import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
 import { Clock } from './clock.js';
@@ -14,7 +13,6 @@ import { type MemoryHistory, RECORD_ALLOC, RECORD_FREE_COMPLETED, RECORD_FREE_RE
 import type { Policy } from './policy.js';
 import { SMALL_SIZE } from './rounding.js';
 import { Segment } from './segment.js';
-import { captureFrames } from './stack.js';
 import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const SMALL_UNITS = SMALL_SIZE / UNIT;
@@ -119,7 +117,8 @@ export class Heap {
   addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
     const sequence = this.#sequence++;
     const order = this.#segmentOrder({ sequence, size: at.size, stream: list.stream, isExpandable: range !== null });
-    const segment = new Segment({ ...at, sequence, order }, list, range);
+    const frames = this.history?.captureFrames() ?? null;
+    const segment = new Segment({ ...at, sequence, order, frames }, list, range);
     segment.first = this.factory.make(segment, 0, at.size / UNIT);
     this.segments.add(segment);
     if (list.pool.owner !== null) list.pool.owner.segments++;
@@ -225,7 +224,7 @@ export class Heap {
     this.stats.noteAllocated(kind, taken.units * UNIT, requested, splitBlocks, splitUnits * UNIT);
     if (taken.units >= this.#oversize) this.stats.increase(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) {
-      taken.frames = this.history.stacks ? captureFrames() : null;
+      taken.frames = this.history.captureFrames();
       this.recordBlock(RECORD_ALLOC, taken, this.clock.recent());
     }
     return taken;
@@ -380,7 +379,7 @@ export class Heap {
   /** A free that completes at once has both its entries, with one time and one stack. */
   #recordFree(block: Block, completed: boolean): void {
     const now = this.clock.recent();
-    const frames = this.history?.stacks === true ? captureFrames() : null;
+    const frames = this.history?.captureFrames() ?? null;
     this.recordBlock(RECORD_FREE_REQUESTED, block, now, frames);
     if (completed) this.recordBlock(RECORD_FREE_COMPLETED, block, now, frames);
   }
@@ -388,7 +387,7 @@ export class Heap {
   /** A part of a segment that came or went. */
   recordSegment(action: number, segment: Segment, offset: number, bytes: number): void {
     if (this.history === null) return;
-    const frames: readonly Frame[] | null = this.history.stacks ? captureFrames() : null;
+    const frames = this.history.captureFrames();
     const stream = segment.list.stream.id;
     const address = segment.address + offset;
     this.history.record(action, address, bytes, stream, segment.sequence, offset, this.clock.now(), frames);

@@ -4,12 +4,12 @@ import { ConfigError } from '../errors.js';
 import {
   ACTIONS,
   type Action,
-  type DeviceTrace,
   DeviceTraceBuilder,
   type Frame,
   type StackTable,
   type TraceEntry,
 } from '../snapshot/model.js';
+import { StackRecorder } from './stack.js';
 
 /** Codes of the actions: positions in ACTIONS. */
 export const RECORD_ALLOC = 0;
@@ -24,7 +24,10 @@ export const RECORD_OOM = 7;
 export interface HistoryOptions {
   /** Entries kept, the newest. Default 100,000; Infinity keeps all. */
   readonly maxEntries?: number;
-  /** Record the JavaScript stack of every entry. Costs microseconds each. Default false. */
+  /**
+   * Record the JavaScript stack of every entry, up to `Error.stackTraceLimit` frames of the caller's. Costs microseconds each. Default
+   * false.
+   */
   readonly stacks?: boolean;
 }
 
@@ -39,10 +42,12 @@ export interface HistoryEntry extends TraceEntry {
 }
 
 const FIRST_CAPACITY = 1024;
+const NO_FRAMES: readonly Frame[] = [];
 
 export class MemoryHistory {
   readonly maxEntries: number;
   readonly stacks: boolean;
+  readonly #recorder = new StackRecorder();
   #capacity: number;
   #total = 0;
   #next = 0;
@@ -65,6 +70,12 @@ export class MemoryHistory {
       });
     }
     this.stacks = options.stacks ?? false;
+    if (typeof this.stacks !== 'boolean') {
+      throw new ConfigError(`stacks is ${String(this.stacks)}; accepted is true or false`, {
+        key: 'stacks',
+        value: String(this.stacks),
+      });
+    }
     this.#capacity = Math.min(this.maxEntries, FIRST_CAPACITY);
     this.#actions = new Uint8Array(this.#capacity);
     this.#addresses = new Float64Array(this.#capacity);
@@ -83,6 +94,11 @@ export class MemoryHistory {
   /** Entries still there. */
   get length(): number {
     return Math.min(this.#total, this.maxEntries);
+  }
+
+  /** The stack of the caller for an entry; null when none are recorded. */
+  captureFrames(): readonly Frame[] | null {
+    return this.stacks ? this.#recorder.capture() : null;
   }
 
   record(
@@ -104,7 +120,7 @@ export class MemoryHistory {
     this.#segments[at] = segment;
     this.#offsets[at] = offset;
     this.#times[at] = timeUs;
-    if (this.stacks) this.#frames[at] = frames ?? [];
+    if (this.stacks) this.#frames[at] = frames ?? NO_FRAMES;
     this.#total++;
   }
 
@@ -125,7 +141,7 @@ export class MemoryHistory {
       segment: this.#segments[at] as number,
       offset: this.#offsets[at] as number,
       timeUs: this.#times[at] as number,
-      frames: this.#frames[at] ?? [],
+      frames: this.#frames[at] ?? NO_FRAMES,
     };
   }
 
@@ -135,21 +151,21 @@ export class MemoryHistory {
     return Array.from({ length: this.length }, (_, i) => this.entry(oldest + i));
   }
 
-  /** The events still there as a snapshot holds them, their stacks in `stacks`. Linear. */
-  toTrace(stacks: StackTable): DeviceTrace {
-    const trace = new DeviceTraceBuilder(this.length);
-    for (let index = this.#total - this.length; index < this.#total; index++) {
+  /** The events still there as a snapshot holds them, those before the entry number `end`; their stacks in `stacks`, times in whole microseconds. Linear. */
+  toTrace(stacks: StackTable, end = this.#total): DeviceTraceBuilder {
+    const trace = new DeviceTraceBuilder(this.length + 1);
+    for (let index = this.#total - this.length; index < end; index++) {
       const at = index % this.maxEntries;
       trace.push(
         this.#actions[at] as number,
         this.#addresses[at] as number,
         this.#sizes[at] as number,
         this.#streams[at] as number,
-        this.#times[at] as number,
-        stacks.internFrames(this.#frames[at] ?? []),
+        Math.trunc(this.#times[at] as number),
+        stacks.internFrames(this.#frames[at] ?? NO_FRAMES),
       );
     }
-    return trace.build();
+    return trace;
   }
 
   #wrapOrGrow(): void {

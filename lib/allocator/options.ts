@@ -7,6 +7,7 @@ import { parseConfig } from './config-parser.js';
 import { configFromEnvironment, type Environment } from './environment.js';
 import type { SegmentOrder } from './heap.js';
 import type { MemPool } from './mem-pool.js';
+import type { DumpOnOutOfMemory } from './oom-dump.js';
 import { isPolicyName, type Mends, makePolicy, type Policy, type PolicyName } from './policy.js';
 
 export interface AllocatorOptions {
@@ -19,6 +20,13 @@ export interface AllocatorOptions {
   readonly mends?: Partial<Mends>;
   /** Order of segments; left out: that of their creation. For replays. @internal */
   readonly segmentOrder?: SegmentOrder;
+  /**
+   * Writes a snapshot when a request runs out of memory: the state when it first ran short, before cached memory was given back for it,
+   * and the recorded events, the out of memory last. A string is the path. The error's `details.snapshot` names the file; a failure to
+   * write becomes its `cause`. While it is on, a request that runs short costs time linear in blocks, and one that fails also in the
+   * history.
+   */
+  readonly dumpOnOutOfMemory?: string | DumpOnOutOfMemory;
   /** Warn about buffers that were collected without `free`. Default true. */
   readonly leakWarnings?: boolean;
 }

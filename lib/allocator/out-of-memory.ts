@@ -8,12 +8,12 @@ import { SMALL } from './block-pool.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_OOM } from './history.js';
+import type { OutOfMemoryDumps, Shortage } from './oom-dump.js';
 import { segmentSize } from './rounding.js';
-import { captureFrames } from './stack.js';
 import { ACTIVE_BYTES, ALLOCATED_BYTES, INACTIVE_SPLIT_BYTES } from './stats.js';
 import { judge } from './verdict.js';
 
-/** What an observer of an out of memory is told. Bytes. */
+/** What an observer of an out of memory is told. Bytes. Cached memory has been given back by then: `dumpOnOutOfMemory` keeps what was before. */
 export interface OutOfMemoryInfo {
   /** What the device was asked for. */
   readonly allocSize: number;
@@ -29,16 +29,25 @@ export interface FailedRequest {
   readonly rounded: number;
 }
 
+interface Dump {
+  readonly path: string | null;
+  readonly cause?: unknown;
+}
+
+const NO_DUMP: Dump = { path: null };
+
 export class OutOfMemoryReporter {
   readonly #heap: Heap;
   readonly #device: Device;
+  readonly #dumps: OutOfMemoryDumps | null;
   #quiet = false;
   #telling = false;
   readonly #observers = new Set<(info: OutOfMemoryInfo) => void>();
 
-  constructor(heap: Heap, device: Device) {
+  constructor(heap: Heap, device: Device, dumps: OutOfMemoryDumps | null) {
     this.#heap = heap;
     this.#device = device;
+    this.#dumps = dumps;
   }
 
   observe(observer: (info: OutOfMemoryInfo) => void): () => void {
@@ -64,15 +73,23 @@ export class OutOfMemoryReporter {
     }
   }
 
-  /** Counts, records and tells the failure. Linear in blocks. */
-  raise(request: FailedRequest): never {
+  /** The memory as it is for a request that has just run short, and may fail in the end; null where that is not dumped. Linear in blocks. */
+  shortageOf(list: FreeList, rounded: number): Shortage | null {
+    return this.#dumps?.wanted ? this.#dumps.observe(list, rounded, this.#memoryInfo().free) : null;
+  }
+
+  /** Dumps, counts, records and tells the failure. Linear in blocks, and in the history where it is dumped. */
+  raise(request: FailedRequest, shortage: Shortage | null): never {
     const heap = this.#heap;
     const { list, rounded } = request;
     const memory = this.#memoryInfo();
-    const error = outOfMemoryError(heap, request, memory, this.#device);
+    const dump = shortage === null || this.#quiet ? NO_DUMP : this.#dump(shortage);
+    const error = outOfMemoryError(heap, request, memory, this.#device, dump.path);
     if (this.#quiet) throw error;
+    // What went wrong on the way must not hide the out of memory.
+    if (dump.cause !== undefined) error.cause = dump.cause;
     if (heap.history !== null) {
-      const frames = heap.history.stacks ? captureFrames() : null;
+      const frames = heap.history.captureFrames();
       heap.history.record(RECORD_OOM, memory.free, rounded, list.stream.id, -1, 0, heap.clock.now(), frames);
     }
     heap.stats.counters.num_ooms++;
@@ -83,6 +100,14 @@ export class OutOfMemoryReporter {
       error,
     });
     throw error;
+  }
+
+  #dump(shortage: Shortage): Dump {
+    try {
+      return { path: this.#dumps?.write(shortage) ?? null };
+    } catch (cause) {
+      return { path: null, cause };
+    }
   }
 
   /** What the device says; where even that fails, what this allocator knows, so that the out of memory is told all the same. */
@@ -112,7 +137,13 @@ export class OutOfMemoryReporter {
   }
 }
 
-function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo, device: Device): OutOfMemoryError {
+function outOfMemoryError(
+  heap: Heap,
+  request: FailedRequest,
+  memory: MemoryInfo,
+  device: Device,
+  snapshot: string | null,
+): OutOfMemoryError {
   const { list, requested, rounded } = request;
   const pools = poolFigures(heap);
   const own = pools.get(list);
@@ -159,6 +190,7 @@ function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo
     pools: [...pools.values()],
     verdict,
     figures,
+    snapshot,
   };
   return new OutOfMemoryError(wording(figures, details, device), details);
 }
@@ -166,11 +198,12 @@ function outOfMemoryError(heap: Heap, request: FailedRequest, memory: MemoryInfo
 function wording(figures: readonly string[], details: OutOfMemoryError['details'], device: Device): string {
   const [wanted, total, free, allocated, unallocated] = figures;
   const fraction = details.limit < details.total ? ` The memory fraction allows ${formatSize(details.limit)}.` : '';
+  const dumped = details.snapshot === null ? '' : ` The snapshot ${details.snapshot} shows the memory before it.`;
   const name = device.backend === 'cuda' ? `GPU ${device.index}` : `The ${device.backend} device ${device.index}`;
   return (
     `CUDA out of memory: ${wanted} could not be had for a request of ${formatSize(details.requested)}. ` +
     `${name} has ${total} in total, ${free} of it free.${fraction} ` +
-    `This allocator holds ${allocated} in use and ${unallocated} reserved but unallocated. ${details.verdict.sentence}`
+    `This allocator holds ${allocated} in use and ${unallocated} reserved but unallocated. ${details.verdict.sentence}${dumped}`
   );
 }
 

@@ -6,6 +6,7 @@ import { type Block, UNIT } from './block.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
+import { type DumpOnOutOfMemory, OutOfMemoryDumps, type Shortage } from './oom-dump.js';
 import { OutOfMemoryReporter } from './out-of-memory.js';
 import { PressureHandlers } from './pressure-handlers.js';
 import { type LadderParts, RetryLadder } from './retry-ladder.js';
@@ -22,6 +23,17 @@ export interface AsyncRequest<T extends object> {
   allocate(): T;
 }
 
+export interface MissOptions {
+  readonly assertOpen: () => void;
+  readonly dumpOnOutOfMemory?: string | DumpOnOutOfMemory | undefined;
+}
+
+/** One request, over all its attempts. */
+interface Trial {
+  /** The memory as it was when the first of them ran short. */
+  shortage: Shortage | null;
+}
+
 export class PoolMisses {
   readonly handlers = new PressureHandlers();
   readonly failures: OutOfMemoryReporter;
@@ -30,15 +42,22 @@ export class PoolMisses {
   readonly #deferred: DeferredFrees;
   readonly #ladder: RetryLadder;
   readonly #assertOpen: () => void;
+  /** Of the asynchronous request whose attempt is running. */
+  #trial: Trial | null = null;
 
-  /** @param assertOpen throws when the allocator was closed, which a handler may do. */
-  constructor(heap: Heap, device: Device, parts: LadderParts, assertOpen: () => void) {
+  /** @param options.assertOpen throws when the allocator was closed, which a handler may do. */
+  constructor(heap: Heap, device: Device, parts: LadderParts, options: MissOptions) {
     this.#heap = heap;
     this.#device = device;
     this.#deferred = parts.deferred;
     this.#ladder = new RetryLadder(heap, parts);
-    this.#assertOpen = assertOpen;
-    this.failures = new OutOfMemoryReporter(heap, device);
+    this.#assertOpen = options.assertOpen;
+    const dump = options.dumpOnOutOfMemory;
+    this.failures = new OutOfMemoryReporter(
+      heap,
+      device,
+      dump === undefined ? null : new OutOfMemoryDumps(heap, device, dump),
+    );
   }
 
   /**
@@ -48,10 +67,16 @@ export class PoolMisses {
    */
   serve(list: FreeList, units: number, requested: number): Block {
     const size = units * UNIT;
+    const trial = this.#trial ?? { shortage: null };
+    // Handlers and observers may allocate: those requests are others.
+    this.#trial = null;
+    const onShort = (): void => {
+      trial.shortage ??= this.failures.shortageOf(list, size);
+    };
     return (
-      this.#ladder.climb(list, size) ??
-      this.#relieve(list, size) ??
-      this.failures.raise({ list, requested, rounded: size })
+      this.#ladder.climb(list, size, onShort) ??
+      this.#relieve(list, size, onShort) ??
+      this.failures.raise({ list, requested, rounded: size }, trial.shortage)
     );
   }
 
@@ -66,18 +91,29 @@ export class PoolMisses {
         signal?.throwIfAborted();
       }
     }
+    const trial: Trial = { shortage: null };
+    const attempt = (): T => this.#within(trial, allocate);
     for (let hopeful = !this.handlers.none; hopeful; ) {
-      const result = this.failures.quietly(allocate);
+      const result = this.failures.quietly(attempt);
       if (result !== null) return result;
       const before = this.#memoryState();
       hopeful = (await this.handlers.reclaim(bytes)) && this.#memoryState() !== before;
       signal?.throwIfAborted();
     }
-    return allocate();
+    return attempt();
+  }
+
+  #within<T>(trial: Trial, attempt: () => T): T {
+    this.#trial = trial;
+    try {
+      return attempt();
+    } finally {
+      this.#trial = null;
+    }
   }
 
   /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
-  #relieve(list: FreeList, size: number): Block | null {
+  #relieve(list: FreeList, size: number, onShort: () => void): Block | null {
     // An asynchronous request asks them its own way.
     if (this.failures.quiet) return null;
     const { counters } = this.#heap.stats;
@@ -86,7 +122,7 @@ export class PoolMisses {
       () => {
         this.#assertOpen();
         const retries = counters.num_alloc_retries;
-        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size);
+        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size, onShort);
         counters.num_alloc_retries = retries;
         return block;
       },

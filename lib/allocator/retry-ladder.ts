@@ -33,14 +33,18 @@ export class RetryLadder {
     this.#deferred = parts.deferred;
   }
 
-  /** A free, listed block of at least `size` bytes, or null: out of memory. May synchronise. */
-  climb(list: FreeList, size: number): Block | null {
+  /**
+   * A free, listed block of at least `size` bytes, or null: out of memory. May synchronise.
+   * @param onShort called when the device has no more, before anything is released on that account
+   */
+  climb(list: FreeList, size: number, onShort: () => void): Block | null {
     const heap = this.#heap;
     if (heap.collecting) this.#cached.collect();
+    const block = this.#allocate(list, size);
+    if (block !== null) return block;
+    onShort();
     return (
-      this.#allocate(list, size) ??
-      (this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null) ??
-      this.#flushAndRetry(list, size)
+      (this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null) ?? this.#flushAndRetry(list, size)
     );
   }
 

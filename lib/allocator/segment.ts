@@ -2,6 +2,7 @@
 // with pages mapped where needed). Must not know how it is searched.
 
 import type { VirtualRange } from '../pages/virtual-range.js';
+import type { Frame } from '../snapshot/model.js';
 import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 
@@ -16,11 +17,19 @@ export class Segment {
   /** Present on expandable segments. */
   readonly range: VirtualRange | null;
   readonly list: FreeList;
+  /** Who caused it to be made; null unless stacks were recorded then. */
+  readonly frames: readonly Frame[] | null;
   /** Start of the chain; set right after construction. */
   first!: Block;
 
   constructor(
-    at: { sequence: number; order: number; address: number; size: number },
+    at: {
+      readonly sequence: number;
+      readonly order: number;
+      readonly address: number;
+      readonly size: number;
+      readonly frames?: readonly Frame[] | null;
+    },
     list: FreeList,
     range: VirtualRange | null,
   ) {
@@ -28,6 +37,7 @@ export class Segment {
     this.order = at.order;
     this.address = at.address;
     this.size = at.size;
+    this.frames = at.frames ?? null;
     this.list = list;
     this.range = range;
   }

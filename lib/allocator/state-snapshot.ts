@@ -1,10 +1,13 @@
-// The present state of a heap as a snapshot. Reads, changes nothing.
+// The state of a heap as a snapshot: the present one, or one that was kept. Reads, changes nothing.
 
 import type { Device } from '../device/types.js';
 import {
   type BlockState,
   DeviceTraceBuilder,
   EMPTY_STACK,
+  type Frame,
+  type PyDict,
+  type PyValue,
   type Snapshot,
   type SnapshotBlock,
   type SnapshotSegment,
@@ -13,22 +16,68 @@ import {
 import { ALLOCATED, type Block, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { Heap } from './heap.js';
+import type { MemoryHistory } from './history.js';
+import { recordedSettings } from './recorded-settings.js';
 import type { Segment } from './segment.js';
+
+/** A heap at one moment: all that a snapshot needs but the events, which stay in the history until one is made. */
+export interface HeapState {
+  readonly device: number;
+  readonly segments: readonly SnapshotSegment[];
+  readonly stacks: StackTable;
+  readonly settings: PyDict;
+  readonly history: MemoryHistory | null;
+  /** The history's entries up to then. */
+  readonly entries: number;
+}
+
+/** An event that no history holds. */
+export interface LastEvent {
+  readonly action: number;
+  readonly address: number;
+  readonly size: number;
+  readonly stream: number;
+  readonly timeUs: number;
+  readonly frames: readonly Frame[] | null;
+}
 
 /** Linear in blocks and in the history. */
 export function snapshotOf(heap: Heap, device: Device): Snapshot {
-  const ordered = [...heap.segments].sort((a, b) => a.sequence - b.sequence);
-  const { history } = heap;
+  return snapshotFrom(stateOf(heap, device));
+}
+
+/** Linear in blocks. */
+export function stateOf(heap: Heap, device: Device): HeapState {
   const stacks = new StackTable();
-  const none = new DeviceTraceBuilder().build();
+  const ordered = [...heap.segments].sort((a, b) => a.sequence - b.sequence);
   return {
+    device: device.index,
     segments: ordered.flatMap((segment) => stretchesOf(segment, device, stacks)),
+    stacks,
+    settings: recordedSettings(heap.config, heap.policy, device),
+    history: heap.history,
+    entries: heap.history?.total ?? 0,
+  };
+}
+
+/** A state that was kept, with the events that led to it, and one more after them. Linear in the history. */
+export function snapshotFrom(state: HeapState, last?: LastEvent): Snapshot {
+  const { device, segments, stacks, settings, history, entries } = state;
+  const trace = history?.toTrace(stacks, entries) ?? new DeviceTraceBuilder();
+  if (last !== undefined) {
+    trace.push(last.action, last.address, last.size, last.stream, last.timeUs, stackOf(last.frames, stacks));
+  }
+  const none = new DeviceTraceBuilder(0);
+  return {
+    segments,
     // One for each device up to this one, as PyTorch writes them.
-    deviceTraces: Array.from({ length: device.index + 1 }, (_, index) =>
-      index === device.index && history !== null ? history.toTrace(stacks) : none,
-    ),
+    deviceTraces: Array.from({ length: device + 1 }, (_, index) => (index === device ? trace : none).build()),
     stacks,
     traceOverflowed: history !== null && history.total > history.length,
+    extra: new Map<string, PyValue>([
+      ['allocator_settings', settings],
+      ['external_annotations', []],
+    ]),
   };
 }
 
@@ -52,7 +101,6 @@ function stretchOf(run: readonly Block[], device: Device, stacks: StackTable): S
   const first = run[0] as Block;
   const { segment, list } = first;
   const sum = (pick: (block: Block) => number): number => run.reduce((total, block) => total + pick(block), 0);
-  const isActive = (block: Block): boolean => block.state === ALLOCATED || block.state === PENDING;
   return {
     device: device.index,
     address: first.address,
@@ -64,24 +112,31 @@ function stretchOf(run: readonly Block[], device: Device, stacks: StackTable): S
     segmentType: list.pool.kind === SMALL ? 'small' : 'large',
     segmentPoolId: list.pool.owner?.id ?? [0, 0],
     isExpandable: segment.range !== null,
-    stack: EMPTY_STACK,
+    stack: stackOf(segment.frames, stacks),
     blocks: run.map((block) => blockOf(block, stacks)),
     place: [segment.sequence, first.offset],
   };
 }
 
 function blockOf(block: Block, stacks: StackTable): SnapshotBlock {
-  const active = block.state === ALLOCATED || block.state === PENDING;
   return {
     address: block.address,
     size: block.size,
-    requestedSize: active ? block.requested : 0,
-    state: stateOf(block),
-    stack: block.frames === null ? EMPTY_STACK : stacks.internFrames(block.frames),
+    requestedSize: isActive(block) ? block.requested : 0,
+    state: stateOfBlock(block),
+    stack: stackOf(block.frames, stacks),
   };
 }
 
-function stateOf(block: Block): BlockState {
+function stackOf(frames: readonly Frame[] | null, stacks: StackTable): number {
+  return frames === null ? EMPTY_STACK : stacks.internFrames(frames);
+}
+
+function isActive(block: Block): boolean {
+  return block.state === ALLOCATED || block.state === PENDING;
+}
+
+function stateOfBlock(block: Block): BlockState {
   if (block.state === ALLOCATED) return 'active_allocated';
   return block.state === PENDING ? 'active_pending_free' : 'inactive';
 }

@@ -26,8 +26,8 @@ export interface FailureFigures {
   readonly elsewhere: number;
   /** The largest free block that the request's pool and stream has. */
   readonly largestFree: number;
-  /** The settings ask for them. */
-  readonly expandableSegments: boolean;
+  /** The settings ask for them; null: no setting is to be named, since others are tried anyway. */
+  readonly expandableSegments: boolean | null;
 }
 
 export type VerdictKind =
@@ -146,20 +146,22 @@ function otherStream(figures: FailureFigures): Verdict {
 function fragmented(figures: FailureFigures, usable: number): Verdict {
   const pieces =
     `Fragmented: ${formatSize(figures.stuck + usable + figures.elsewhere)} are free, but in pieces between live blocks ` +
-    `(the largest has ${formatSize(figures.largestFree)}); `;
+    `(the largest has ${formatSize(figures.largestFree)})`;
+  if (figures.expandableSegments === null)
+    return { kind: 'fragmented', shortBy: null, advice: null, sentence: `${pieces}.` };
   if (!figures.expandableSegments) {
     const advice = 'expandable_segments:True';
     return {
       kind: 'fragmented',
       shortBy: null,
       advice,
-      sentence: `${pieces}try ${advice}, which lets segments grow page by page.`,
+      sentence: `${pieces}; try ${advice}, which lets segments grow page by page.`,
     };
   }
   return {
     kind: 'fragmented',
     shortBy: null,
     advice: null,
-    sentence: `${pieces}expandable_segments is on already: allocate long-lived blocks first, or free those that pin the pieces.`,
+    sentence: `${pieces}; expandable_segments is on already: allocate long-lived blocks first, or free those that pin the pieces.`,
   };
 }

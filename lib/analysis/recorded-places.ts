@@ -21,8 +21,10 @@ export class RecordedPlaces {
   /** Recorded start of each segment, by creation number; null: the recording has none such. */
   readonly #bases: (number | null)[] = [];
   readonly #restored: readonly number[];
-  /** Recorded events that made segments and have not been met yet. */
+  /** Recorded events that made plain segments and have not been met yet. */
   readonly #unmet: number[] = [];
+  /** Recorded events that mapped memory for the present request. */
+  #maps: number[] = [];
   /** The first event that has not been looked at. */
   #next = 0;
   readonly #origin: number;
@@ -37,9 +39,11 @@ export class RecordedPlaces {
 
   /** The replay is about to repeat this event: segments made up to it can be met. */
   advance(event: number): void {
+    if (this.#next <= event) this.#maps = [];
     for (; this.#next <= event; this.#next++) {
       const action = this.#trace.actions[this.#next];
-      if (action === SEGMENT_ALLOC || action === SEGMENT_MAP) this.#unmet.push(this.#next);
+      if (action === SEGMENT_ALLOC) this.#unmet.push(this.#next);
+      else if (action === SEGMENT_MAP) this.#maps.push(this.#next);
     }
   }
 
@@ -56,17 +60,13 @@ export class RecordedPlaces {
   }
 
   #meet(size: number, stream: number, isExpandable: boolean): number | null {
-    const trace = this.#trace;
-    const at = this.#unmet.findIndex((event) => {
-      if (trace.streams[event] !== stream) return false;
-      // The size of a range is not recorded, only that of what is mapped of it.
-      return isExpandable
-        ? trace.actions[event] === SEGMENT_MAP
-        : trace.sizes[event] === size && trace.actions[event] === SEGMENT_ALLOC;
-    });
+    const { streams, sizes, addresses } = this.#trace;
+    // The size of a range is not recorded; where it starts is where its first pages are mapped.
+    const candidates = isExpandable ? this.#maps : this.#unmet;
+    const at = candidates.findIndex((event) => streams[event] === stream && (isExpandable || sizes[event] === size));
     if (at === -1) return null;
-    const [event] = this.#unmet.splice(at, 1) as [number];
-    return trace.addresses[event] as number;
+    const [event] = candidates.splice(at, 1) as [number];
+    return addresses[event] as number;
   }
 }
 

@@ -1,7 +1,7 @@
 // Which segments are in use while recorded events go by: how many blocks each holds, and of which pool it is. Must not know what the
 // blocks are.
 
-import type { Snapshot } from '../snapshot/model.js';
+import type { Snapshot, SnapshotSegment } from '../snapshot/model.js';
 import type { StartState } from './start-state.js';
 
 type PoolId = readonly [number, number];
@@ -18,8 +18,8 @@ const DEFAULT_POOL: PoolId = [0, 0];
 export class SegmentUse {
   /** By address. */
   readonly #segments: Counted[];
-  /** Pools of the segments at the end, by address: an event does not name one. */
-  readonly #poolIds: ReadonlyMap<number, PoolId>;
+  /** The segments at the end, by address: they tell the pool, which an event does not name. */
+  readonly #final: readonly SnapshotSegment[];
   #unused = 0;
 
   constructor(start: StartState, snapshot: Snapshot, device: number) {
@@ -29,8 +29,9 @@ export class SegmentUse {
       blocks: blocks.length,
       poolId,
     }));
-    const own = snapshot.segments.filter((segment) => segment.device === device);
-    this.#poolIds = new Map(own.map(({ address, segmentPoolId }) => [address, segmentPoolId]));
+    this.#final = snapshot.segments
+      .filter((segment) => segment.device === device)
+      .sort((a, b) => a.address - b.address);
     this.#unused = this.#segments.filter((segment) => isUnused(segment)).length;
   }
 
@@ -45,19 +46,19 @@ export class SegmentUse {
   }
 
   addSegment(address: number, size: number): void {
-    const segment = { address, size, blocks: 0, poolId: this.#poolIds.get(address) ?? DEFAULT_POOL };
-    this.#segments.splice(this.#indexAt(address) + 1, 0, segment);
+    const segment = { address, size, blocks: 0, poolId: this.#finalPool(address) };
+    this.#segments.splice(lastAt(this.#segments, address) + 1, 0, segment);
     if (isUnused(segment)) this.#unused++;
   }
 
   /** Pool of the segment that holds an address. */
   poolAt(address: number): PoolId {
-    return this.#segments[this.#indexAt(address)]?.poolId ?? DEFAULT_POOL;
+    return this.#segments[lastAt(this.#segments, address)]?.poolId ?? DEFAULT_POOL;
   }
 
   /** All of a segment, or a part of an expandable one, is gone. */
   removeSegment(address: number, size: number): void {
-    const index = this.#indexAt(address);
+    const index = lastAt(this.#segments, address);
     const segment = this.#segments[index];
     if (segment === undefined || segment.address + segment.size < address + size) return;
     if (segment.size !== size) {
@@ -70,29 +71,37 @@ export class SegmentUse {
   }
 
   use(address: number): void {
-    const segment = this.#segments[this.#indexAt(address)];
+    const segment = this.#segments[lastAt(this.#segments, address)];
     if (segment === undefined) return;
     if (isUnused(segment)) this.#unused--;
     segment.blocks++;
   }
 
   unuse(address: number): void {
-    const segment = this.#segments[this.#indexAt(address)];
+    const segment = this.#segments[lastAt(this.#segments, address)];
     if (segment === undefined || segment.blocks === 0) return;
     segment.blocks--;
     if (isUnused(segment)) this.#unused++;
   }
 
-  #indexAt(address: number): number {
-    let low = 0;
-    let high = this.#segments.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#segments[middle] as Counted).address <= address) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+  #finalPool(address: number): PoolId {
+    const segment = this.#final[lastAt(this.#final, address)];
+    return segment !== undefined && address < segment.address + segment.totalSize
+      ? segment.segmentPoolId
+      : DEFAULT_POOL;
   }
+}
+
+/** Index of the last that starts at or below an address; -1 when there is none. */
+function lastAt(segments: readonly { readonly address: number }[], address: number): number {
+  let low = 0;
+  let high = segments.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((segments[middle]?.address as number) <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }
 
 function isUnused({ blocks, poolId }: Counted): boolean {

@@ -13,7 +13,7 @@ import { recordedConf } from './recorded-config.js';
 import { RecordedPlaces } from './recorded-places.js';
 import { type ReplayResult, replay } from './replay.js';
 import type { ReplayReport } from './replay-format.js';
-import { rangeStarts, restorationOf } from './restoration.js';
+import { rangesOf, restorationOf } from './restoration.js';
 import { type SnapshotTrace, snapshotTrace } from './snapshot-trace.js';
 import { rebuildStart, type StartState } from './start-state.js';
 
@@ -80,23 +80,32 @@ export function openRecording(snapshot: Snapshot, options: RecordingOptions = {}
 }
 
 /** Repeats a recording under its own settings, from its own start state. Linear in events. */
-export function replayExactly(recording: Recording, options: Pick<ReplayPart, 'onProgress'> = {}): ExactReplay {
+export function replayExactly(recording: Recording, options: ReplayPart = {}): ExactReplay {
   const { snapshot, device: index, trace: events, start, capacity, conf } = recording;
-  const trace = snapshotTrace(snapshot, index, start, { start: 'restored', failedRequests: capacity !== null });
+  const trace = snapshotTrace(snapshot, index, start, { config: configOf(conf), start: 'restored' });
   const streamOf = (id: number): number => trace.streams[id] ?? 0;
-  const places = new RecordedPlaces(events, rangeStarts(start), streamOf);
+  const ranges = rangesOf(start, events, configOf(conf));
+  const places = new RecordedPlaces(
+    events,
+    ranges.map(({ address }) => address),
+    streamOf,
+  );
   const count = new Placements(trace, places);
   const device = new SimDevice({ capacity: capacity ?? ROOMY_CAPACITY });
+  const shortage = new Shortage(trace, device);
   try {
     const result = replay(trace.trace, {
       device,
       conf,
       policy: 'pytorch',
-      restore: restorationOf(start, trace, places.order),
+      restore: restorationOf(ranges, trace, places.order),
       poolUse: { pools: trace.pools.length, poolOf: trace.poolOf },
-      onOperation: (op) => places.advance(trace.events[op] as number),
+      onOperation: (op) => {
+        places.advance(trace.events[op] as number);
+        shortage.begin(op);
+      },
       onPlaced: (op, range, offset) => count.add(op, range, offset),
-      ...options,
+      ...part(trace, options),
     });
     return { ...result, fidelity: count.fidelity(start) };
   } finally {
@@ -110,6 +119,10 @@ export interface ExactReplay extends ReplayResult {
 
 /** Which part of a replay is reported, and who is told of it. */
 export interface ReplayPart {
+  /** First event of the results, default 0. What was before it is carried out, unreported. */
+  readonly from?: number;
+  /** Event to stop before. Default: all. */
+  readonly to?: number;
   readonly onProgress?: (done: number, total: number) => void;
 }
 
@@ -126,16 +139,40 @@ export interface WhatIf extends ReplayPart {
  */
 export function replayUnder(recording: Recording, options: WhatIf): ReplayResult {
   const trace = requestsOf(recording);
-  return replay(trace.trace, { ...options, poolUse: { pools: trace.pools.length, poolOf: trace.poolOf } });
+  const { device, conf, policy, checkData = false } = options;
+  const poolUse = { pools: trace.pools.length, poolOf: trace.poolOf };
+  return replay(trace.trace, { device, conf, policy, checkData, poolUse, ...part(trace, options) });
 }
 
 /** The requests of a recording, the blocks of its start state first. */
-export function requestsOf({ snapshot, device, start }: Recording): SnapshotTrace {
-  return snapshotTrace(snapshot, device, start, { start: 'allocated', failedRequests: true });
+export function requestsOf({ snapshot, device, start, conf }: Recording): SnapshotTrace {
+  return snapshotTrace(snapshot, device, start, { config: configOf(conf), start: 'allocated' });
 }
 
 /** What `cudalloc replay <snapshot> --json` prints. */
 export type SnapshotReplayReport = ReplayReport & { readonly fidelity: Fidelity };
+
+/** Makes the device as short of memory as it was at a recorded request, and as roomy as before afterwards. */
+class Shortage {
+  readonly #shortages: ReadonlyMap<number, number>;
+  readonly #device: SimDevice;
+  #short = false;
+
+  constructor(trace: SnapshotTrace, device: SimDevice) {
+    this.#shortages = trace.shortages;
+    this.#device = device;
+  }
+
+  begin(op: number): void {
+    const { mock } = this.#device;
+    const free = this.#shortages.get(op);
+    if (this.#short) mock.takeByOthers(-Number.MAX_SAFE_INTEGER);
+    this.#short = free !== undefined;
+    if (free === undefined) return;
+    mock.takeByOthers(Number.MAX_SAFE_INTEGER);
+    mock.takeByOthers(-free);
+  }
+}
 
 class Placements {
   readonly #trace: SnapshotTrace;
@@ -182,6 +219,19 @@ class Placements {
       conflicts: start.conflictsTotal + unknownFrees,
     };
   }
+}
+
+/** The part in operations instead of events. */
+function part({ events }: SnapshotTrace, { from = 0, to, onProgress }: ReplayPart): ReplayPart {
+  const operationOf = (event: number): number => {
+    const op = events.findIndex((other) => other >= event);
+    return op === -1 ? events.length : op;
+  };
+  return {
+    from: from === 0 ? 0 : operationOf(from),
+    ...(to !== undefined && { to: operationOf(to) }),
+    ...(onProgress !== undefined && { onProgress }),
+  };
 }
 
 function firstRecorded(snapshot: Snapshot): number {

@@ -1,10 +1,10 @@
 // The events of a snapshot as a trace of the requests that caused them, which an allocator can be given again. Must not know what is done
 // with it.
 
+import type { Config } from '../allocator/config.js';
 import {
   ALLOC,
   type DeviceTrace,
-  EMPTY_STACK,
   FREE_COMPLETED,
   FREE_REQUESTED,
   OOM,
@@ -15,19 +15,17 @@ import {
   type Snapshot,
 } from '../snapshot/model.js';
 import { type Trace, TraceOp } from '../snapshot/trace.js';
+import { isRelease, releaseRun } from './release-run.js';
 import { SegmentUse } from './segment-use.js';
 import type { StartState } from './start-state.js';
 
-export interface SnapshotTraceOptions {
-  /**
-   * `restored`: the blocks of the start state are there already, as the first allocations that frees may name; releases of cached memory
-   * are those that were recorded. `allocated`: they are allocated first, by address, and only what the program asked for is repeated, since
-   * under other settings other requests run short.
-   */
-  readonly start: 'restored' | 'allocated';
-  /** Repeat requests that ran out of memory; where they fit now they are freed at once. */
-  readonly failedRequests: boolean;
-}
+/**
+ * How a recording becomes a trace. `restored`: the blocks of the start state are there already, as the first allocations that frees may
+ * name, and everything is repeated as it was. `allocated`: they are allocated first, by address, and only what the program asked for is
+ * repeated, since under other settings other requests run short. A request that ran out of memory is repeated in both; where it fits now,
+ * it is freed at once.
+ */
+export type SnapshotTraceStart = 'restored' | 'allocated';
 
 /** A trace with what ties it to the recording. */
 export interface SnapshotTrace {
@@ -42,6 +40,8 @@ export interface SnapshotTrace {
   readonly pools: readonly (readonly [number, number])[];
   /** The recorded stream of each stream number; numbers beyond stand for streams that a freed block waited for. */
   readonly streams: readonly number[];
+  /** Bytes that were free on the device at operations that ran short, by operation. */
+  readonly shortages: ReadonlyMap<number, number>;
   /** Frees of blocks that neither the start state nor an event allocated; left out. */
   readonly unknownFrees: number;
 }
@@ -51,7 +51,7 @@ export function snapshotTrace(
   snapshot: Snapshot,
   device: number,
   start: StartState,
-  options: SnapshotTraceOptions,
+  options: { readonly config: Config; readonly start: SnapshotTraceStart },
 ): SnapshotTrace {
   const trace = snapshot.deviceTraces[device];
   const compiler = new Compiler(start, snapshot, device, options);
@@ -63,7 +63,8 @@ export function snapshotTrace(
 const DEFAULT_POOL = [0, 0] as const;
 
 class Compiler {
-  readonly #options: SnapshotTraceOptions;
+  readonly #config: Config;
+  readonly #restored: boolean;
   readonly #start: StartState;
   readonly #streams: number[];
   readonly #numbers: ReadonlyMap<number, number>;
@@ -75,6 +76,9 @@ class Compiler {
   #nextStream: number;
   #unknownFrees = 0;
   #holding = false;
+  /** What was free on the device for the next request; null when nothing is known of it. */
+  #shortage: number | null = null;
+  readonly #shortages = new Map<number, number>();
   readonly #codes: number[] = [];
   readonly #slots: number[] = [];
   readonly #values: number[] = [];
@@ -84,9 +88,15 @@ class Compiler {
   readonly #poolOf: number[] = [];
   readonly #pools: (readonly [number, number])[] = [[0, 0]];
 
-  constructor(start: StartState, snapshot: Snapshot, device: number, options: SnapshotTraceOptions) {
+  constructor(
+    start: StartState,
+    snapshot: Snapshot,
+    device: number,
+    options: { readonly config: Config; readonly start: SnapshotTraceStart },
+  ) {
     this.#start = start;
-    this.#options = options;
+    this.#config = options.config;
+    this.#restored = options.start === 'restored';
     this.#streams = streamsOf(start, snapshot.deviceTraces[device]);
     this.#numbers = new Map(this.#streams.map((stream, number) => [stream, number]));
     this.#nextStream = this.#streams.length;
@@ -99,8 +109,7 @@ class Compiler {
       for (const block of blocks) {
         const slot = this.#addSlot(block.address, poolId);
         this.#slotAt.set(block.address, slot);
-        if (this.#options.start === 'allocated')
-          this.#op(TraceOp.Allocate, -1, slot, this.#number(stream), block.requested);
+        if (!this.#restored) this.#op(TraceOp.Allocate, -1, slot, this.#number(stream), block.requested);
       }
     }
     for (const { blocks } of this.#start.segments) {
@@ -119,8 +128,7 @@ class Compiler {
       case FREE_REQUESTED:
         return this.#free(trace, event, address);
       case FREE_COMPLETED:
-        this.#complete(event, address);
-        break;
+        return this.#complete(trace, event);
       case SEGMENT_ALLOC:
       case SEGMENT_MAP:
         this.#uses.addSegment(address, size);
@@ -129,7 +137,7 @@ class Compiler {
       case SEGMENT_UNMAP:
         return this.#release(trace, event);
       case OOM:
-        if (this.#options.failedRequests) this.#fail(event, size, trace.streams[event] as number);
+        this.#fail(event, address, size, trace.streams[event] as number);
     }
     return event + 1;
   }
@@ -153,6 +161,7 @@ class Compiler {
       poolOf: Int32Array.from(this.#poolOf),
       pools: this.#pools,
       streams: this.#streams,
+      shortages: this.#shortages,
       unknownFrees: this.#unknownFrees,
     };
   }
@@ -164,8 +173,9 @@ class Compiler {
     this.#op(TraceOp.Allocate, event, slot, this.#number(stream), size);
   }
 
-  /** A request that had failed: what it would have been freed for is not known, so it goes at once where it fits. */
-  #fail(event: number, size: number, stream: number): void {
+  /** A request that had failed: how long it would have lived is not known. */
+  #fail(event: number, deviceFree: number, size: number, stream: number): void {
+    this.#shortage ??= deviceFree;
     const slot = this.#addSlot(-1, DEFAULT_POOL);
     this.#op(TraceOp.Allocate, event, slot, this.#number(stream), size);
     this.#op(TraceOp.Free, event, slot);
@@ -200,32 +210,53 @@ class Compiler {
     this.#awaited.set(address, stream);
   }
 
-  #complete(event: number, address: number): void {
+  /** Frees that complete in a row. Where a request ran short after them, it may have waited for them itself, as a repeated one does. */
+  #complete(trace: DeviceTrace, first: number): number {
+    let end = first;
+    while (end < trace.length && trace.actions[end] === FREE_COMPLETED) end++;
+    const waits = end < trace.length && this.#runsShort(trace, end);
+    const waiting = end - first === this.#awaited.size;
+    for (let event = first; event < end; event++) {
+      this.#completed(event, trace.addresses[event] as number, !(this.#restored && waits && waiting));
+    }
+    return end;
+  }
+
+  /** @param told by an operation of the trace; otherwise a request waits for it itself. */
+  #completed(event: number, address: number, told: boolean): void {
     const stream = this.#awaited.get(address);
     if (stream === undefined) {
       this.#unknownFrees++;
       return;
     }
     this.#awaited.delete(address);
-    this.#spareStreams.push(stream);
     this.#uses.unuse(address);
-    this.#op(TraceOp.CompleteEvents, event, -1, stream);
+    this.#spareStreams.push(stream);
+    if (told) this.#op(TraceOp.CompleteEvents, event, -1, stream);
   }
 
-  /** A row of releases: the program emptied the cache, or a request that ran short made the allocator do so. */
+  /** Whether what follows is of a request that the device could not serve at first, or at all. */
+  #runsShort(trace: DeviceTrace, event: number): boolean {
+    if (trace.actions[event] === OOM) return true;
+    return isRelease(trace.actions[event]) && releaseRun(trace, event, this.#config).freeBefore !== null;
+  }
+
   #release(trace: DeviceTrace, first: number): number {
-    let event = first;
-    let unmapped = false;
-    for (; event < trace.length; event++) {
-      const action = trace.actions[event];
-      if (action !== SEGMENT_FREE && action !== SEGMENT_UNMAP) break;
-      unmapped ||= action === SEGMENT_UNMAP;
-      this.#uses.removeSegment(trace.addresses[event] as number, trace.sizes[event] as number);
+    const { end, freeBefore } = releaseRun(trace, first, this.#config);
+    for (let event = first; event < end; event++) {
+      const address = trace.addresses[event] as number;
+      // A free that completes in between was waited for by the request.
+      if (isRelease(trace.actions[event])) this.#uses.removeSegment(address, trace.sizes[event] as number);
+      else this.#completed(event, address, !this.#restored);
     }
-    const byRequest = isByRequest(trace, first, event);
-    const everything = unmapped || this.#uses.unusedSegments === 0;
-    if (this.#options.start === 'restored' ? everything : !byRequest) this.#op(TraceOp.EmptyCache, first);
-    return event;
+    if (freeBefore === null) this.#op(TraceOp.EmptyCache, first);
+    // A request may release oversize blocks first, and then everything.
+    else this.#shortage ??= freeBefore;
+    return end;
+  }
+
+  #number(stream: number): number {
+    return this.#numbers.get(stream) as number;
   }
 
   /** Numbers an allocation. */
@@ -236,11 +267,11 @@ class Compiler {
     return this.#addresses.push(address) - 1;
   }
 
-  #number(stream: number): number {
-    return this.#numbers.get(stream) as number;
-  }
-
   #op(code: number, event: number, slot = -1, stream = -1, value = 0): void {
+    if (code === TraceOp.Allocate && this.#shortage !== null) {
+      if (this.#restored) this.#shortages.set(this.#codes.length, this.#shortage);
+      this.#shortage = null;
+    }
     this.#codes.push(code);
     this.#events.push(event);
     this.#slots.push(slot);
@@ -249,17 +280,8 @@ class Compiler {
   }
 }
 
-/** PyTorch records releases with the stack of the call that led to them: a request's own, or that of `empty_cache`. */
-function isByRequest(trace: DeviceTrace, first: number, after: number): boolean {
-  let next = after;
-  while (next < trace.length && trace.actions[next] === FREE_COMPLETED) next++;
-  const action = trace.actions[next];
-  if (next >= trace.length || (action !== SEGMENT_ALLOC && action !== SEGMENT_MAP && action !== OOM)) return false;
-  return trace.stacks[first] !== EMPTY_STACK && trace.stacks[first] === trace.stacks[next];
-}
-
 /** The streams in ascending order, the default stream first: their position is their number. */
-function streamsOf(start: StartState, trace: DeviceTrace | undefined): number[] {
+export function streamsOf(start: StartState, trace: DeviceTrace | undefined): number[] {
   const streams = new Set([0, ...start.segments.map(({ stream }) => stream)]);
   for (let event = 0; event < (trace?.length ?? 0); event++)
     streams.add((trace as DeviceTrace).streams[event] as number);

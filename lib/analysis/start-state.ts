@@ -2,10 +2,11 @@
 // say is counted, not passed over. Must not know how the state is used.
 
 import { type Config, DEFAULT_CONFIG } from '../allocator/config.js';
-import { roundSize, SMALL_BUFFER, SMALL_SIZE } from '../allocator/rounding.js';
+import { roundSize, SMALL_SIZE } from '../allocator/rounding.js';
 import {
   ALLOC,
   type DeviceTrace,
+  DeviceTraceBuilder,
   EMPTY_STACK,
   FREE_COMPLETED,
   FREE_REQUESTED,
@@ -16,6 +17,8 @@ import {
   type Snapshot,
   type SnapshotSegment,
 } from '../snapshot/model.js';
+import { AddressIndex } from './address-index.js';
+import { segmentTypeOf } from './segment-type.js';
 
 /** A block in use (or awaited by another stream) before the first event. */
 export interface StartBlock {
@@ -53,12 +56,17 @@ export interface StartState {
   readonly conflictsTotal: number;
 }
 
-/** Undoes the events of one device. Linear in events, and in segments for each segment event. */
+/** Undoes all events of one device. Linear in events, and in segments for each segment event. */
 export function rebuildStart(snapshot: Snapshot, device = 0, config: Config = DEFAULT_CONFIG): StartState {
-  const trace = snapshot.deviceTraces[device];
-  const undoing = new Undoing(snapshot, device, config);
-  if (trace !== undefined) undoing.undo(trace);
-  return undoing.state(trace);
+  return stateBefore(0, snapshot, device, config);
+}
+
+/** The state before an event; `liveWithoutEvent` then counts all blocks. */
+export function stateBefore(event: number, snapshot: Snapshot, device: number, config: Config): StartState {
+  const trace = snapshot.deviceTraces[device] ?? new DeviceTraceBuilder().build();
+  const undoing = new Undoing(snapshot, device, config, new AddressIndex(trace));
+  undoing.undo(trace, event);
+  return undoing.state();
 }
 
 interface Live {
@@ -85,14 +93,16 @@ const MAX_UNSPLIT = SMALL_SIZE;
 
 class Undoing {
   readonly #config: Config;
+  readonly #index: AddressIndex;
   readonly #live = new Map<number, Live>();
   /** By address. */
   readonly #stretches: Stretch[];
   readonly #conflicts: string[] = [];
   #conflictsTotal = 0;
 
-  constructor(snapshot: Snapshot, device: number, config: Config) {
+  constructor(snapshot: Snapshot, device: number, config: Config, index: AddressIndex) {
     this.#config = config;
+    this.#index = index;
     const segments = snapshot.segments.filter((segment) => segment.device === device);
     this.#stretches = segments.map(stretchOf).sort((a, b) => a.address - b.address);
     for (const { blocks } of segments) {
@@ -109,13 +119,12 @@ class Undoing {
     }
   }
 
-  undo(trace: DeviceTrace): void {
-    for (let event = trace.length - 1; event >= 0; event--) this.#undoEvent(trace, event);
+  undo(trace: DeviceTrace, first: number): void {
+    for (let event = trace.length - 1; event >= first; event--) this.#undoEvent(trace, event);
   }
 
-  state(trace: DeviceTrace | undefined): StartState {
+  state(): StartState {
     const blocks = [...this.#live.values()].sort((a, b) => a.address - b.address);
-    const tails = new Tails(trace);
     let unknownBlocks = 0;
     let at = 0;
     const segments = this.#stretches.map((stretch) => {
@@ -126,7 +135,7 @@ class Undoing {
         if (block.address >= stretch.address) inside.push(block);
         else this.#conflict(`a block at ${block.address} lies in no segment`);
       }
-      const placed = this.#sized(stretch, this.#withoutOverlaps(inside, end), tails);
+      const placed = this.#sized(stretch, this.#withoutOverlaps(inside, end));
       unknownBlocks += placed.filter(({ sizeKnown }) => !sizeKnown).length;
       return { ...stretch, blocks: placed };
     });
@@ -215,8 +224,7 @@ class Undoing {
       next.size += size;
       return;
     }
-    // Its pool is not recorded: PyTorch makes segments of this size for the small pool only.
-    const segmentType = size === SMALL_BUFFER ? 'small' : 'large';
+    const segmentType = segmentTypeOf(this.#index, { address, size, isExpandable }, this.#config);
     this.#stretches.splice(before + 1, 0, { address, size, stream, segmentType, poolId: [0, 0], isExpandable });
   }
 
@@ -253,13 +261,13 @@ class Undoing {
     return block.size > 0 ? block.size : roundSize(block.requested, this.#config);
   }
 
-  #sized(stretch: Stretch, blocks: readonly Live[], tails: Tails): StartBlock[] {
+  #sized(stretch: Stretch, blocks: readonly Live[]): StartBlock[] {
     return blocks.map((block, i) => {
       const { address, requested, stack } = block;
       const state = block.pending ? 'active_pending_free' : 'active_allocated';
       if (block.size > 0) return { address, size: block.size, requested, stack, state, sizeKnown: true };
       const end = blocks[i + 1]?.address ?? stretch.address + stretch.size;
-      const size = this.#sizeWithRest(stretch, address, roundSize(requested, this.#config), end, tails);
+      const size = this.#sizeWithRest(stretch, address, roundSize(requested, this.#config), end);
       return { address, size, requested, stack, state, sizeKnown: false };
     });
   }
@@ -268,72 +276,19 @@ class Undoing {
    * A block may be larger than its rounded request: what is left is cut off only where that is worth it. A gap too small to have been cut
    * off belongs to the block; of a larger one the block may own the first bytes, up to where the first later block in it starts.
    */
-  #sizeWithRest(stretch: Stretch, address: number, rounded: number, end: number, tails: Tails): number {
+  #sizeWithRest(stretch: Stretch, address: number, rounded: number, end: number): number {
     if (stretch.segmentType === 'small' || stretch.isExpandable || this.#config.expandableSegments) return rounded;
     // A request from the split limit on gets its segment whole.
     if (rounded >= this.#config.maxSplitSize) return end - address;
     const gap = end - address - rounded;
     if (gap <= MAX_UNSPLIT) return rounded + gap;
-    return rounded + (tails.firstUse(address, address + rounded, address + rounded + MAX_UNSPLIT + 1) ?? 0);
+    return rounded + (this.#index.firstUse(address, address + rounded, address + rounded + MAX_UNSPLIT + 1) ?? 0);
   }
 
   #conflict(text: string): void {
     this.#conflictsTotal++;
     if (this.#conflicts.length < MAX_CONFLICTS) this.#conflicts.push(text);
   }
-}
-
-/** Finds where memory behind a block is first used while the block lives. Sorts the events once, when it is first asked. */
-class Tails {
-  readonly #trace: DeviceTrace | undefined;
-  /** Events of allocations and frees, by address and then by time. */
-  #order: Uint32Array | null = null;
-
-  constructor(trace: DeviceTrace | undefined) {
-    this.#trace = trace;
-  }
-
-  /** Bytes from `from` to the first allocation in `[from, end)`, if it comes before the block at `address` is freed; else null. */
-  firstUse(address: number, from: number, end: number): number | null {
-    const trace = this.#trace;
-    if (trace === undefined) return null;
-    this.#order ??= byAddress(trace);
-    const order = this.#order;
-    const freed = this.#first(order, trace, address, address + 1, FREE_REQUESTED);
-    const used = this.#first(order, trace, from, end, ALLOC);
-    if (used === null || (freed !== null && freed < used)) return null;
-    return (trace.addresses[used] as number) - from;
-  }
-
-  /** The earliest event of a kind with an address in `[from, end)`. */
-  #first(order: Uint32Array, trace: DeviceTrace, from: number, end: number, action: number): number | null {
-    let low = 0;
-    let high = order.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((trace.addresses[order[middle] as number] as number) < from) low = middle + 1;
-      else high = middle;
-    }
-    let first: number | null = null;
-    for (; low < order.length; low++) {
-      const event = order[low] as number;
-      if ((trace.addresses[event] as number) >= end) break;
-      if (trace.actions[event] === action && (first === null || event < first)) first = event;
-    }
-    return first;
-  }
-}
-
-function byAddress(trace: DeviceTrace): Uint32Array {
-  const events = new Uint32Array(trace.length);
-  let count = 0;
-  for (let event = 0; event < trace.length; event++) {
-    const action = trace.actions[event];
-    if (action === ALLOC || action === FREE_REQUESTED) events[count++] = event;
-  }
-  return events
-    .subarray(0, count)
-    .sort((a, b) => (trace.addresses[a] as number) - (trace.addresses[b] as number) || a - b);
 }
 
 function stretchOf(segment: SnapshotSegment): Stretch {

@@ -10,10 +10,17 @@ import { formatOperation, type Trace, TraceOp } from '../snapshot/trace.js';
 
 /** What was there before the first operation of a trace. */
 export interface Restoration {
-  /** Each with the number of its stream in the trace and of its pool in `pools`. */
-  readonly segments: readonly (Omit<RestoredSegment, 'stream'> & { readonly stream: number; readonly pool: number })[];
+  /** In the order in which they are made. */
+  readonly segments: readonly RestorationSegment[];
   /** Called once for each segment, these first. */
   readonly segmentOrder: SegmentOrder;
+}
+
+/** A segment, with the number of its stream in the trace, that of its pool, and for each block its number among the allocations. */
+export interface RestorationSegment extends Omit<RestoredSegment, 'stream' | 'blocks'> {
+  readonly stream: number;
+  readonly pool: number;
+  readonly blocks: readonly (RestoredSegment['blocks'][number] & { readonly slot: number })[];
 }
 
 /** Which allocations are served from private pools. */
@@ -30,7 +37,7 @@ export interface TraceRunnerOptions {
   readonly conf?: string;
   /** Default `pytorch`. */
   readonly policy?: 'pytorch' | 'default';
-  /** The first allocations of the trace are these blocks, in this order; without it the trace starts with nothing. */
+  /** What there is already; left out: nothing. */
   readonly restore?: Restoration;
   /** Left out: all are served from the default pools. */
   readonly poolUse?: PoolUse;
@@ -137,11 +144,12 @@ export class TraceRunner {
   }
 
   #restore({ segments }: Restoration): void {
-    let slot = 0;
     for (const { stream, pool, ...segment } of segments) {
       const at = this.#streams.get(stream) ?? this.device.defaultStream;
       const restored = this.allocator.restore({ ...segment, stream: at }, this.#pools[pool]);
-      for (const address of restored) this.addresses[slot++] = address;
+      restored.forEach((address, i) => {
+        this.addresses[segment.blocks[i]?.slot as number] = address;
+      });
     }
     this.allocator.resetAccumulatedMemoryStats();
     this.allocator.resetPeakMemoryStats();

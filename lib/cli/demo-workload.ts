@@ -1,6 +1,7 @@
 // The demo's workload: cached segments cut up by long-lived blocks, then one large request. Writes and compares real bytes.
 // Must not know how anything is printed.
 
+import '../dump-snapshot.js';
 import { CachingAllocator } from '../allocator/caching-allocator.js';
 import type { Device } from '../device/types.js';
 import { ConfigError, OutOfMemoryError } from '../errors.js';
@@ -25,6 +26,8 @@ export interface DemoPlan {
 export interface DemoRun {
   readonly conf: string;
   readonly error: OutOfMemoryError | null;
+  /** The file with the memory as it was when the request ran short; null when it did not. */
+  readonly snapshot: string | null;
   readonly reservedBefore: number;
   readonly allocatedBefore: number;
   /** Free pieces between the results, when the large request is made: their number, and the bytes of the largest. */
@@ -67,11 +70,22 @@ export function planDemo(capacity: number): DemoPlan {
   };
 }
 
-/** Runs the workload under the given settings. The device is left empty. */
-export function runDemo(device: Device, plan: DemoPlan, conf: string, onStep: () => void): DemoRun {
-  const allocator = new CachingAllocator({ device, conf });
+export interface DemoOptions {
+  /** Settings string. */
+  readonly conf: string;
+  /** Where a snapshot is written if memory runs out. */
+  readonly snapshot: string;
+  readonly onStep: () => void;
+}
+
+/** Runs the workload under the given settings. The device is left empty. @throws what prevents the snapshot from being written */
+export function runDemo(device: Device, plan: DemoPlan, { conf, snapshot, onStep }: DemoOptions): DemoRun {
+  const allocator = new CachingAllocator({ device, conf, dumpOnOutOfMemory: snapshot });
+  allocator.recordMemoryHistory({ stacks: true });
   try {
-    return new DemoRunner(allocator, plan, conf, onStep).run();
+    const run = new DemoRunner(allocator, plan, conf, onStep).run();
+    if (run.error !== null && run.snapshot === null) throw run.error.cause;
+    return run;
   } finally {
     allocator.close();
   }
@@ -133,6 +147,7 @@ class DemoRunner {
     return {
       conf: this.#conf,
       error,
+      snapshot: error?.details.snapshot ?? null,
       reservedBefore,
       allocatedBefore,
       pieces,

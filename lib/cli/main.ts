@@ -5,9 +5,13 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { register as registerBuild } from './commands/build.js';
+import { register as registerConf } from './commands/conf.js';
+import { register as registerConvert } from './commands/convert.js';
 import { register as registerDemo } from './commands/demo.js';
 import { register as registerDoctor } from './commands/doctor.js';
+import { register as registerRedact } from './commands/redact.js';
 import { register as registerReplay } from './commands/replay.js';
+import { register as registerTune } from './commands/tune.js';
 
 const STATUS_BAD_INPUT = 2;
 
@@ -20,7 +24,17 @@ function createProgram(): Command {
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(oneLine(text.replace(/^error: /, ''))) })
     .addHelpText('after', '\nSizes are bytes or have a unit: 20971520, 20MiB, 1.5GiB; MB and GB are decimal.');
-  for (const register of [registerDemo, registerReplay, registerDoctor, registerBuild]) register(program);
+  for (const register of [
+    registerDemo,
+    registerReplay,
+    registerTune,
+    registerConf,
+    registerConvert,
+    registerRedact,
+    registerDoctor,
+    registerBuild,
+  ])
+    register(program);
   return program;
 }
 

@@ -104,17 +104,39 @@ export class DeviceTrace {
     };
   }
 
+  /** The events from `from` up to before `to`, over the same memory. Constant, but linear in the odd values. */
+  slice(from: number, to: number): DeviceTrace {
+    return new DeviceTrace({
+      length: to - from,
+      actions: this.actions.subarray(from, to),
+      actionNames: this.actionNames,
+      addresses: this.addresses.subarray(from, to),
+      sizes: this.sizes.subarray(from, to),
+      streams: this.streams.subarray(from, to),
+      times: this.times.subarray(from, to),
+      stacks: this.stacks.subarray(from, to),
+      extras: new Map(
+        [...this.extras].map(([key, { codes, values }]) => [key, { codes: codes.subarray(from, to), values }]),
+      ),
+      odd: new Map(
+        [...this.odd].filter(([event]) => event >= from && event < to).map(([event, values]) => [event - from, values]),
+      ),
+      layouts: this.layouts,
+      layoutOf: this.layoutOf?.subarray(from, to) ?? null,
+    });
+  }
+
   /** All events as objects. Linear; for small traces. */
   entries(stacks: StackTable): TraceEntry[] {
     return Array.from({ length: this.length }, (_, event) => this.entry(event, stacks));
   }
 }
 
-type Columns = { readonly [K in Exclude<keyof DeviceTrace, 'entry' | 'entries'>]: DeviceTrace[K] };
+type Columns = { readonly [K in Exclude<keyof DeviceTrace, 'entry' | 'slice' | 'entries'>]: DeviceTrace[K] };
 
 const FIRST_CAPACITY = 1024;
 
-/** Collects events. `build` may be called once. */
+/** Collects events. */
 export class DeviceTraceBuilder {
   length = 0;
   #capacity: number;
@@ -130,7 +152,7 @@ export class DeviceTraceBuilder {
   readonly #layouts: (readonly string[])[] = [];
   readonly #extras = new Map<
     string,
-    { codes: Uint32Array<ArrayBuffer>; values: PyValue[]; known: Map<PyValue, number> }
+    { codes: Uint32Array<ArrayBuffer>; values: PyValue[]; known: Map<PyValue, number>; last: number }
   >();
   readonly #odd = new Map<number, Map<string, PyValue>>();
 
@@ -190,15 +212,16 @@ export class DeviceTraceBuilder {
   setExtra(event: number, key: string, value: PyValue): void {
     let column = this.#extras.get(key);
     if (column === undefined) {
-      column = { codes: new Uint32Array(this.#capacity), values: [null], known: new Map() };
+      column = { codes: new Uint32Array(this.#capacity), values: [null], known: new Map(), last: 0 };
       this.#extras.set(key, column);
     }
-    let code = column.known.get(value);
-    if (code === undefined) {
-      code = column.values.push(value) - 1;
-      column.known.set(value, code);
+    // Most events have the value of the one before.
+    if (column.last === 0 || column.values[column.last] !== value) {
+      const known = column.known.get(value);
+      column.last = known ?? column.values.push(value) - 1;
+      if (known === undefined) column.known.set(value, column.last);
     }
-    column.codes[event] = code;
+    column.codes[event] = column.last;
   }
 
   /** Keeps a value of a known key that does not fit its column. */
@@ -208,6 +231,7 @@ export class DeviceTraceBuilder {
     this.#odd.set(event, values);
   }
 
+  /** The events so far, over the builder's own memory: no event may be added to it while that is used. Constant. */
   build(): DeviceTrace {
     return new DeviceTrace({
       length: this.length,

@@ -27,13 +27,17 @@ const configs = fc
       pinnedUseBackgroundThreads: flag,
       pinnedUseCudaHostRegister: flag,
       releaseLockOnCudaMalloc: flag,
-      roundupPower2Divisions: fc.oneof(
-        fc.array(divisions, { minLength: ROUNDUP_INTERVALS, maxLength: ROUNDUP_INTERVALS }),
-        // Runs, as people write them.
-        fc.array(fc.tuple(divisions, fc.integer({ min: 1, max: 9 })), { minLength: 8, maxLength: 16 }).map((runs) =>
-          runs.flatMap(([value, length]) => new Array<number>(length).fill(value)).slice(0, ROUNDUP_INTERVALS),
-        ),
-      ).filter((list) => list.length === ROUNDUP_INTERVALS),
+      roundupPower2Divisions: fc
+        .oneof(
+          fc.array(divisions, { minLength: ROUNDUP_INTERVALS, maxLength: ROUNDUP_INTERVALS }),
+          // Runs, as people write them.
+          fc
+            .array(fc.tuple(divisions, fc.integer({ min: 1, max: 9 })), { minLength: 8, maxLength: 16 })
+            .map((runs) =>
+              runs.flatMap(([value, length]) => new Array<number>(length).fill(value)).slice(0, ROUNDUP_INTERVALS),
+            ),
+        )
+        .filter((list) => list.length === ROUNDUP_INTERVALS),
       throwOnCudaMallocOom: flag,
     },
     { requiredKeys: [] },

@@ -1,12 +1,21 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openRecording, replayExactly } from '../../lib/analysis/snapshot-replay.js';
+import { readSnapshot } from '../../lib/snapshot/files.js';
 import { cli } from '../support/cli.js';
 import { buildStandIns, standInEnvironment } from '../support/stand-ins.js';
 
-const SMALL = ['demo', '--capacity', '1GiB'];
+const scratch = mkdtempSync(join(tmpdir(), 'cudalloc-demo-test-'));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+const SNAPSHOT = join(scratch, 'demo.pickle');
+const SMALL = ['demo', '--capacity', '1GiB', '-o', SNAPSHOT];
 
 interface DemoJson {
   readonly backend: string;
   readonly capacity: number;
+  readonly snapshot: string | null;
   readonly workload: { readonly request: number; readonly batches: number; readonly result: number };
   readonly runs: readonly {
     readonly conf: string;
@@ -53,12 +62,42 @@ describe('demo on the mock', () => {
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(120);
   });
 
+  it('writes the snapshot of the failure, which replays exactly and names the request', async () => {
+    const { code, stdout, stderr } = await cli([...SMALL, '--backend', 'mock', '--json']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { snapshot: path, runs, workload } = JSON.parse(stdout) as DemoJson;
+    expect(path).toBe(SNAPSHOT);
+    const snapshot = readSnapshot(SNAPSHOT);
+    const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0);
+    expect(sum(snapshot.segments.map(({ totalSize }) => totalSize))).toBe(runs[0]?.reserved_before);
+    expect(sum(snapshot.segments.map(({ allocatedSize }) => allocatedSize))).toBe(runs[0]?.allocated_before);
+    const last = snapshot.deviceTraces[0]?.entries(snapshot.stacks).at(-1);
+    expect(last).toMatchObject({ action: 'oom', size: workload.request });
+    expect(last?.frames.some(({ filename }) => filename.endsWith('demo-workload.js'))).toBe(true);
+    const { fidelity } = replayExactly(openRecording(snapshot));
+    expect(fidelity).toMatchObject({ allocations: 3 * workload.batches, exact: 3 * workload.batches, conflicts: 0 });
+  });
+
+  it('puts it into a new folder for temporary files by default, and says where', async () => {
+    const { stdout } = await cli(['demo', '--capacity', '1GiB', '--backend', 'mock']);
+    const path = /^ {2}npx cudalloc analyze (\S+)$/m.exec(stdout)?.[1] ?? '';
+    expect(dirname(dirname(path))).toBe(tmpdir());
+    expect(readSnapshot(path).segments.length).toBeGreaterThan(0);
+    rmSync(dirname(path), { recursive: true });
+  });
+
+  it('exits with 2 where it cannot be written', async () => {
+    const { code, stdout, stderr } = await cli(['demo', '--capacity', '1GiB', '--backend', 'mock', '-o', scratch]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^cudalloc: .*EISDIR.*\n$/);
+  });
+
   it('takes the backend of the environment with auto, and other capacities', async () => {
-    const { code, stdout } = await cli(['demo', '--capacity', '3300MiB', '--json'], {
+    const { code, stdout } = await cli(['demo', '--capacity', '3300MiB', '--json', '-o', SNAPSHOT], {
       env: { CUDALLOC_BACKEND: 'mock' },
     });
     expect(code).toBe(0);
-    expect((JSON.parse(stdout) as DemoJson).checks.map(({ passed }) => passed)).toEqual(Array(6).fill(true));
+    expect((JSON.parse(stdout) as DemoJson).checks.map(({ passed }) => passed)).toEqual(Array(7).fill(true));
   });
 });
 

@@ -72,9 +72,12 @@ test('the allocator runs there on the simulated device', () => {
       let code = '';
       try { allocator.malloc(128 * 1024 * 1024); } catch (error) { code = error.code; }
       const snapshot = allocator.memorySnapshot();
-      return [first === again, stats['allocated_bytes.all.current'], code, snapshot.segments.length];
+      // There are no files to dump to.
+      let refused = '';
+      try { new CachingAllocator({ device, dumpOnOutOfMemory: 'a.pickle' }); } catch (error) { refused = error.code; }
+      return [first === again, stats['allocated_bytes.all.current'], code, snapshot.segments.length, refused];
     })()`,
     context,
   ) as readonly unknown[];
-  expect([...result]).toEqual([true, 1024, 'ERR_CUDALLOC_OUT_OF_MEMORY', 0]);
+  expect([...result]).toEqual([true, 1024, 'ERR_CUDALLOC_OUT_OF_MEMORY', 0, 'ERR_CUDALLOC_UNSUPPORTED']);
 });

@@ -81,6 +81,21 @@ test('without the addon: import and require work, the simulated device works, a 
   }
 });
 
+test('without the addon: snapshots are written, on request and at an out of memory', () => {
+  const run = node(
+    `import { readFileSync } from 'node:fs';
+     import { openDevice, CachingAllocator } from 'cudalloc';
+     const device = openDevice({ backend: 'sim', capacity: 2 ** 30 });
+     const allocator = new CachingAllocator({ device, dumpOnOutOfMemory: { path: 'oom-{n}.json' } });
+     allocator.dumpSnapshot('now.pickle');
+     try { allocator.malloc(2 ** 31); } catch (error) { console.log(error.details.snapshot); }
+     console.log(['now.pickle', 'oom-1.json'].map((name) => readFileSync(name)[0]).join());`,
+    '--input-type=module',
+  );
+  expect(run.stderr).toBe('');
+  expect(run.stdout).toBe('oom-1.json\n128,123\n');
+});
+
 test('without the addon: doctor says so and exits 0', () => {
   const run = cudalloc('doctor', '--json');
   expect(run.status, run.stderr).toBe(0);
@@ -91,7 +106,16 @@ test('without the addon: doctor says so and exits 0', () => {
 test('the types are usable with strict settings and without skipLibCheck', () => {
   writeFileSync(
     join(project, 'consumer.ts'),
-    "import { CachingAllocator, openDevice, type Device } from 'cudalloc';\nconst device: Device = openDevice({ backend: 'sim' });\nexport const address: number = new CachingAllocator({ device }).malloc(1);\n",
+    `import { CachingAllocator, openDevice, type Device, type DumpSnapshotOptions, type Snapshot } from 'cudalloc';
+     const device: Device = openDevice({ backend: 'sim' });
+     const allocator = new CachingAllocator({ device, dumpOnOutOfMemory: { path: 'oom-{n}.pickle', max: 2 } });
+     export const address: number = allocator.malloc(1);
+     export const snapshot: Snapshot = allocator.snapshot();
+     const options: DumpSnapshotOptions = { format: 'json' };
+     allocator.dumpSnapshot('now.json', options);
+     // @ts-expect-error There is no such format.
+     allocator.dumpSnapshot('now.json', { format: 'yaml' });
+    `,
   );
   const compilerOptions = {
     target: 'es2022',

@@ -1,6 +1,9 @@
 // `cudalloc demo`: the package's main job in a minute. The same workload on fixed and on expandable segments; the first runs
 // out of memory with gigabytes free, the second does not. Knows options, checks and exit status.
 
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { openDevice } from '../../device/open.js';
 import type { Device } from '../../device/types.js';
@@ -16,6 +19,7 @@ interface Options {
   readonly backend: 'auto' | 'cuda' | 'mock';
   readonly capacity: number;
   readonly json?: boolean;
+  readonly output?: string;
 }
 
 export function register(program: Command): void {
@@ -33,6 +37,7 @@ export function register(program: Command): void {
         .default(8 * GIB, '8GiB'),
     )
     .option('--json', 'print one JSON document on stdout')
+    .option('-o, --output <file>', 'where the snapshot of the failure goes; default: a new folder for temporary files')
     .addHelpText(
       'after',
       '\nWithout a GPU it runs on the CPU mock: real bytes in the memory of this machine, about 2.5 GiB of it.\n' +
@@ -43,7 +48,7 @@ export function register(program: Command): void {
     });
 }
 
-function demo({ backend, capacity, json }: Options): number {
+function demo({ backend, capacity, json, output }: Options): number {
   const plan = planDemo(capacity);
   const device = openDevice({ backend, capacity });
   const progress = startProgress('demo');
@@ -51,8 +56,9 @@ function demo({ backend, capacity, json }: Options): number {
     let steps = 0;
     const total = 2 * (5 * plan.batches + 3);
     const onStep = () => progress.update(++steps, total);
-    const fixed = runDemo(device, plan, '', onStep);
-    const expandable = runDemo(device, plan, EXPANDABLE, onStep);
+    const snapshot = output ?? join(mkdtempSync(join(tmpdir(), 'cudalloc-demo-')), 'out-of-memory.pickle');
+    const fixed = runDemo(device, plan, { conf: '', snapshot, onStep });
+    const expandable = runDemo(device, plan, { conf: EXPANDABLE, snapshot, onStep });
     progress.stop();
     const checks = check(plan, fixed, expandable);
     const text = json
@@ -75,6 +81,7 @@ function check(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): DemoCheck[]
     { name: 'the error says that memory is fragmented', passed: fixed.error?.verdict.kind === 'fragmented' },
     { name: 'the error names the setting that helps', passed: fixed.error?.verdict.advice === EXPANDABLE },
     { name: 'expandable segments do not run out', passed: expandable.error === null },
+    { name: 'the snapshot of the failure is written', passed: fixed.snapshot !== null },
     {
       name: 'all bytes came back as written',
       passed:
@@ -97,6 +104,7 @@ function toJson(device: Device, plan: DemoPlan, runs: readonly DemoRun[], checks
       result: plan.result,
       request: plan.request,
     },
+    snapshot: runs.find(({ snapshot }) => snapshot !== null)?.snapshot ?? null,
     runs: runs.map((run) => ({
       conf: run.conf,
       out_of_memory: run.error !== null,

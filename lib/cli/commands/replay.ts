@@ -1,38 +1,58 @@
-// `cudalloc replay`: runs a trace file through the allocator and prints what came out. Knows options and wording; the replay
-// itself is analysis/replay.ts.
+// `cudalloc replay`: runs a trace file or a snapshot through the allocator and prints what came out. Knows options and wording; the
+// replay itself is analysis/replay.ts and analysis/snapshot-replay.ts.
 
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { type ReplayResult, replay } from '../../analysis/replay.js';
 import type { ReplayReport } from '../../analysis/replay-format.js';
+import {
+  type Fidelity,
+  openRecording,
+  type Recording,
+  ROOMY_CAPACITY,
+  replayExactly,
+  replayUnder,
+} from '../../analysis/snapshot-replay.js';
 import { openDevice } from '../../device/open.js';
+import type { Device } from '../../device/types.js';
 import { ConfigError } from '../../errors.js';
-import { readTrace } from '../../snapshot/files.js';
+import type { Snapshot } from '../../snapshot/model.js';
 import type { Trace } from '../../snapshot/trace.js';
+import { readInput } from '../input.js';
 import { countOption, sizeOption } from '../options.js';
 import { startProgress } from '../render/progress.js';
-import { renderReplay } from '../render/replay.js';
-
-/** Without --capacity on a device that is not real: more than any trace needs, so that nothing runs out. */
-const ROOMY_CAPACITY = 1024 ** 4;
+import { type ReplayedSnapshot, renderReplay } from '../render/replay.js';
 
 interface Options {
   readonly conf?: string;
   readonly capacity?: number;
   readonly policy: 'pytorch' | 'default';
   readonly backend: 'sim' | 'mock' | 'cuda';
+  readonly device?: number;
   readonly from?: number;
   readonly to?: number;
   readonly failOnOom?: boolean;
+  readonly salvage?: boolean;
   readonly json?: boolean;
   readonly output?: string;
 }
 
-const HELP = `
-The trace has one operation a line (a <id> <bytes> <stream>, f <id>, ...), plain or gzip.
+interface Replayed {
+  readonly result: ReplayResult;
+  /** Operations of the whole input. */
+  readonly operations: number;
+  readonly snapshot: ReplayedSnapshot | null;
+}
 
-With --from and --to the results are those of a part: operations before --from are carried out, unreported, and peak and
-accumulated statistics are reset there.
+const HELP = `
+A trace has one operation a line (a <id> <bytes> <stream>, f <id>, ...), plain or gzip.
+
+A snapshot (PyTorch's pickle, or ours) is first replayed exactly: from the state before its first event, under the settings it was
+recorded with. "fidelity" says how many allocations were placed at the recorded address. With --conf, --capacity, --policy default
+or --backend its requests are then run under those; what was there before the first event is allocated first.
+
+With --from and --to the results are those of a part (operations of a trace, events of a snapshot): what is before --from is carried
+out, unreported, and peak and accumulated statistics are reset there.
 
 On the mock and on CUDA every block is filled when it is allocated (its first and last 64 bytes and every 2 MiB; all of it
 on devices of up to 2 GiB) and compared when it is freed and at the end.
@@ -42,8 +62,8 @@ Exit status: 0 done; 1 with --fail-on-oom when memory ran out, or when data did 
 export function register(program: Command): void {
   program
     .command('replay')
-    .description('runs a recorded trace through the allocator: placements, statistics, out of memory, driver calls')
-    .argument('<trace>', 'trace file')
+    .description('runs a recording through the allocator: placements, statistics, out of memory, driver calls')
+    .argument('<trace or snapshot>', 'trace file, or memory snapshot')
     .option('--conf <settings>', "the allocator's settings, as in PYTORCH_CUDA_ALLOC_CONF (which is not read)")
     .option(
       '--capacity <size>',
@@ -52,9 +72,11 @@ export function register(program: Command): void {
     )
     .addOption(new Option('--policy <policy>', 'whose decisions').choices(['pytorch', 'default']).default('pytorch'))
     .addOption(new Option('--backend <backend>', 'what it runs on').choices(['sim', 'mock', 'cuda']).default('sim'))
+    .option('--device <number>', 'device of the snapshot (default: the first with events)', countOption)
     .option('--from <operation>', 'first operation of the results', countOption)
     .option('--to <operation>', 'operation to stop before', countOption)
     .option('--fail-on-oom', 'exit with status 1 when an out of memory occurs')
+    .option('--salvage', 'of a damaged snapshot, use what can be read')
     .option('--json', 'print one JSON document on stdout')
     .option('-o, --output <file>', 'write the JSON document to a file')
     .addHelpText('after', HELP)
@@ -64,15 +86,15 @@ export function register(program: Command): void {
 }
 
 function runReplay(path: string, options: Options): number {
-  const trace = readTrace(path);
-  const from = options.from ?? 0;
-  const to = options.to ?? trace.ops;
-  checkPart(from, to, trace);
-  const result = replayOnDevice(trace, { ...options, from, to });
-  const { report } = result;
-  if (options.output !== undefined) writeFileSync(options.output, `${JSON.stringify(report)}\n`);
-  process.stdout.write(options.json ? `${JSON.stringify(report)}\n` : `${renderReplay(path, trace, result)}\n`);
-  return exitStatus(report, options.failOnOom ?? false);
+  const input = readInput(path, { salvage: options.salvage ?? false });
+  const { result, operations, snapshot } =
+    input.kind === 'trace' ? replayTrace(input.trace, options) : replaySnapshot(input.snapshot, options);
+  const document = snapshot === null ? result.report : { ...result.report, fidelity: snapshot.fidelity };
+  if (options.output !== undefined) writeFileSync(options.output, `${JSON.stringify(document)}\n`);
+  process.stdout.write(
+    options.json ? `${JSON.stringify(document)}\n` : `${renderReplay(path, operations, result, snapshot)}\n`,
+  );
+  return exitStatus(result.report, options.failOnOom ?? false);
 }
 
 /** 1 when data did not come back as written, or memory ran out and that is asked about. */
@@ -81,28 +103,84 @@ export function exitStatus(report: Pick<ReplayReport, 'ooms' | 'data_checks'>, f
   return damaged || (failOnOom && report.ooms > 0) ? 1 : 0;
 }
 
-function checkPart(from: number, to: number, trace: Trace): void {
-  const refuse = (key: string, value: number, why: string) =>
-    new ConfigError(`--${key}: ${value} ${why}`, { key, value: String(value) });
-  if (to > trace.ops) throw refuse('to', to, `is beyond the trace's ${trace.ops} operations`);
-  if (from > to) throw refuse('from', from, `is beyond operation ${to}, where the results end`);
+function replayTrace(trace: Trace, options: Options): Replayed {
+  const part = checkedPart(options, trace.ops, 'operations');
+  if (options.device !== undefined) {
+    throw new ConfigError('--device: a trace is of one device', { key: 'device', value: String(options.device) });
+  }
+  const result = onDevice(options, (device, onProgress) =>
+    replay(trace, { ...settingsOf(options), ...part, device, checkData: device.features.copies.works, onProgress }),
+  );
+  return { result, operations: trace.ops, snapshot: null };
 }
 
-function replayOnDevice(trace: Trace, options: Options & { readonly from: number; readonly to: number }): ReplayResult {
-  const { backend, conf = '', policy, from, to } = options;
+function replaySnapshot(snapshot: Snapshot, options: Options): Replayed {
+  if (options.device !== undefined && options.device >= snapshot.deviceTraces.length) {
+    const why = `the snapshot has ${snapshot.deviceTraces.length} devices, numbered from 0`;
+    throw new ConfigError(`--device: ${options.device}: ${why}`, { key: 'device', value: String(options.device) });
+  }
+  const recording = openRecording(snapshot, options.device === undefined ? {} : { device: options.device });
+  const part = checkedPart(options, recording.trace.length, 'events');
+  const { fidelity, exact } = replayedExactly(recording, part);
+  const { conf, policy, backend, capacity } = options;
+  const asRecorded = conf === undefined && capacity === undefined && policy === 'pytorch' && backend === 'sim';
+  const result = asRecorded
+    ? exact
+    : onDevice(options, (device, onProgress) =>
+        replayUnder(recording, {
+          conf: conf ?? recording.conf,
+          policy,
+          ...part,
+          device,
+          checkData: device.features.copies.works,
+          onProgress,
+        }),
+      );
+  const operations = recording.trace.length;
+  return { result, operations, snapshot: { fidelity, recording, asRecorded, recordedPeak: peakReserved(exact) } };
+}
+
+function peakReserved({ report }: ReplayResult): number {
+  return report.stats.reserved_bytes.all.peak;
+}
+
+function replayedExactly(
+  recording: Recording,
+  part: { readonly from: number; readonly to: number },
+): { readonly fidelity: Fidelity; readonly exact: ReplayResult } {
+  const progress = startProgress('replay');
+  try {
+    const { fidelity, ...exact } = replayExactly(recording, { ...part, onProgress: progress.update });
+    return { fidelity, exact };
+  } finally {
+    progress.stop();
+  }
+}
+
+function checkedPart(options: Options, length: number, what: string): { readonly from: number; readonly to: number } {
+  const { from = 0, to = length } = options;
+  const refuse = (key: string, value: number, why: string) =>
+    new ConfigError(`--${key}: ${value} ${why}`, { key, value: String(value) });
+  if (to > length) throw refuse('to', to, `is beyond the recording's ${length} ${what}`);
+  if (from > to) throw refuse('from', from, `is beyond ${what} ${to}, where the results end`);
+  return { from, to };
+}
+
+function settingsOf({ conf = '', policy }: Options): { readonly conf: string; readonly policy: Options['policy'] } {
+  return { conf, policy };
+}
+
+/** Runs a replay on a device of its own, with a progress bar. */
+function onDevice(
+  options: Options,
+  run: (device: Device, onProgress: (done: number, total: number) => void) => ReplayResult,
+): ReplayResult {
+  const { backend } = options;
   const capacity = options.capacity ?? (backend === 'cuda' ? undefined : ROOMY_CAPACITY);
   const device = openDevice({ backend, ...(capacity !== undefined && { capacity }) });
   const progress = startProgress('replay');
   try {
-    return replay(trace, {
-      device,
-      conf,
-      policy,
-      from,
-      to,
-      checkData: device.features.copies.works,
-      onProgress: progress.update,
-    });
+    return run(device, progress.update);
   } finally {
     progress.stop();
     device.close();

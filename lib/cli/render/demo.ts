@@ -28,6 +28,7 @@ export function renderDemo({ device, plan, fixed, expandable, checks }: DemoOutc
     `${style.bold('2. Expandable segments')} (${expandable.conf})\n${indent(outcome(plan, expandable))}`,
     `${style.bold('Memory summary')} with that block in use (rows of zeros left out)\n${indent(withoutZeros(expandable.summary))}`,
     comparison(plan, fixed, expandable),
+    ...(fixed.snapshot === null ? [] : [snapshotOf(fixed.snapshot)]),
     checks.map(({ name, passed }) => `${passed ? style.green('ok    ') : style.red('FAILED')} ${name}`).join('\n'),
   ].join('\n\n');
 }
@@ -63,6 +64,10 @@ function comparison(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): string
     ],
     ['left', 'right', 'right'],
   );
+}
+
+function snapshotOf(path: string): string {
+  return `A snapshot holds the memory at the moment of the failure and all that led to it. What holds it, and where:\n  npx cudalloc analyze ${path}`;
 }
 
 function withoutZeros(summary: string): string {

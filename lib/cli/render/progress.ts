@@ -15,7 +15,11 @@ export function startProgress(label: string): Progress {
   return {
     update(done, total) {
       if (!started) bar.start(total, done);
-      else bar.update(done);
+      else {
+        // The whole may grow.
+        bar.setTotal(total);
+        bar.update(done);
+      }
       started = true;
     },
     stop() {

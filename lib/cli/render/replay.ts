@@ -2,16 +2,33 @@
 
 import type { ReplayResult } from '../../analysis/replay.js';
 import { DRIVER_CALLS, type ReplayReport } from '../../analysis/replay-format.js';
-import type { Trace } from '../../snapshot/trace.js';
+import type { Fidelity, Recording } from '../../analysis/snapshot-replay.js';
 import { formatSize } from '../../units.js';
 import { formatCount, indent, style, table, wrap } from './style.js';
 
-export function renderReplay(path: string, trace: Trace, result: ReplayResult): string {
+/** What a replay of a snapshot rests on. */
+export interface ReplayedSnapshot {
+  readonly fidelity: Fidelity;
+  readonly recording: Recording;
+  /** Whether the results are those of the recorded settings. */
+  readonly asRecorded: boolean;
+  /** Peak of reserved bytes under the recorded settings. */
+  readonly recordedPeak: number;
+}
+
+/** @param operations of the whole input. */
+export function renderReplay(
+  path: string,
+  operations: number,
+  result: ReplayResult,
+  snapshot: ReplayedSnapshot | null,
+): string {
   const { report, firstOutOfMemory } = result;
+  const settings = report.config === '' ? 'none' : report.config;
   const parts = [
-    `${style.bold(path)} on ${report.backend} (${formatSize(report.capacity)}), policy ${report.policy}, ` +
-      `settings ${report.config === '' ? 'none' : report.config}`,
-    table([], rows(trace, result)),
+    `${style.bold(path)} on ${report.backend} (${formatSize(report.capacity)}), policy ${report.policy}, settings ${settings}` +
+      (snapshot?.asRecorded ? ', as recorded' : ''),
+    table([], [...(snapshot === null ? [] : fidelityRows(snapshot)), ...rows(operations, snapshot, result)]),
   ];
   if (firstOutOfMemory !== null) {
     const { op, error } = firstOutOfMemory;
@@ -22,14 +39,54 @@ export function renderReplay(path: string, trace: Trace, result: ReplayResult): 
   return parts.join('\n\n');
 }
 
-function rows(trace: Trace, { report, elapsedMs }: ReplayResult): string[][] {
+function fidelityRows({ fidelity, recording, asRecorded, recordedPeak }: ReplayedSnapshot): string[][] {
+  const { allocations, exact, first_difference: first } = fidelity;
+  const all = exact === allocations;
+  const share = all ? '100 %' : `${((exact / allocations) * 100).toFixed(2)} %`;
+  const text = `${formatCount(exact)} of ${formatCount(allocations)} allocations at the recorded address (${share})`;
+  const lines = [['fidelity', all ? style.green(text) : style.red(text)]];
+  if (first !== null) {
+    const where = first.replayed === null ? 'elsewhere' : `at ${hex(first.replayed)}`;
+    lines.push([
+      '',
+      `the first that is not: event ${formatCount(first.event)}, ${where} instead of ${hex(first.recorded)}`,
+    ]);
+  }
+  if (fidelity.incomplete_history > 0) lines.push(['history', historyText(fidelity)]);
+  if (fidelity.conflicts > 0) {
+    const example = recording.start.conflicts[0];
+    lines.push([
+      'conflicts',
+      style.red(
+        `${formatCount(fidelity.conflicts)} events contradict the rest${example === undefined ? '' : `: ${example}`}`,
+      ),
+    ]);
+  }
+  if (!asRecorded) {
+    const conf = recording.conf === '' ? 'no settings' : recording.conf;
+    lines.push(['recorded', `peak reserved ${formatSize(recordedPeak)} under ${conf}`]);
+  }
+  return lines;
+}
+
+function historyText({ incomplete_history: blocks, unknown_blocks: unknown }: Fidelity): string {
+  const sizes = unknown === 0 ? '' : `, ${formatCount(unknown)} of them of inferred size`;
+  return `incomplete: ${formatCount(blocks)} live blocks without an event${sizes}`;
+}
+
+function hex(address: number): string {
+  return `0x${address.toString(16)}`;
+}
+
+function rows(operations: number, snapshot: ReplayedSnapshot | null, { report, elapsedMs }: ReplayResult): string[][] {
   const { stats } = report;
   const part =
-    report.ops === trace.ops
+    snapshot !== null || report.ops === operations
       ? ''
-      : `, ${formatCount(report.from)} to ${formatCount(report.to)} of ${formatCount(trace.ops)}`;
+      : `, ${formatCount(report.from)} to ${formatCount(report.to)} of ${formatCount(operations)}`;
   const nsPerOperation = report.ops === 0 ? 0 : (elapsedMs * 1e6) / report.ops;
   const lines = [
+    ...(snapshot === null ? [] : [['events', formatCount(operations)]]),
     ['operations', `${formatCount(report.ops)}${part} (${formatCount(report.allocs.length)} allocations)`],
     ['peak allocated', formatSize(stats.allocated_bytes.all.peak)],
     ['peak reserved', formatSize(stats.reserved_bytes.all.peak)],

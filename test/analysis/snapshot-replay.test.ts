@@ -1,0 +1,162 @@
+// A replay of a snapshot places every block where the recording says, by itself: for random programs on our own allocator under all
+// kinds of settings, and for the real files. A recording that was tampered with is found out.
+
+import { describe, expect, test } from 'vitest';
+import { openRecording, replayExactly, replayUnder } from '../../lib/analysis/snapshot-replay.js';
+import { snapshotWorkload } from '../../lib/analysis/snapshot-workload.js';
+import { SimDevice } from '../../lib/device/sim.js';
+import { UnsupportedError } from '../../lib/errors.js';
+import { ALLOC, type DeviceTrace, type Snapshot } from '../../lib/snapshot/model.js';
+import { MIB } from '../support/devices.js';
+import { type RecordingPlan, record, snapshotOf } from '../support/recordings.js';
+
+const CONFS = [
+  '',
+  'expandable_segments:True',
+  'roundup_power2_divisions:4',
+  'max_split_size_mb:32',
+  'max_split_size_mb:64,roundup_power2_divisions:[256:1,512:2,>:4]',
+];
+const SEED = Number(process.env.CUDALLOC_SEED ?? 20261201);
+const RUNS = 6;
+
+/**
+ * Every combination; stacks are what tells a request's releases from the program's. With a private pool only where memory does not run
+ * out: the pool of a segment that is gone is not recorded.
+ */
+const plans: readonly Omit<RecordingPlan, 'seed'>[] = CONFS.flatMap((conf) =>
+  [1024 ** 4, 600 * MIB].flatMap((capacity) =>
+    [false, true].flatMap((late) =>
+      [Number.POSITIVE_INFINITY, 150].flatMap((ring) =>
+        [false, true].map((events) => ({
+          conf,
+          capacity,
+          late,
+          ring,
+          events,
+          stacks: true,
+          pool: late && events && capacity > 1e12 && !conf.includes('split'),
+        })),
+      ),
+    ),
+  ),
+);
+
+function withAddress(snapshot: Snapshot, device: number, event: number, address: number): Snapshot {
+  const trace = snapshot.deviceTraces[device] as DeviceTrace;
+  const addresses = trace.addresses.slice();
+  addresses[event] = address;
+  const changed = Object.assign(Object.create(Object.getPrototypeOf(trace)), trace, { addresses }) as DeviceTrace;
+  return { ...snapshot, deviceTraces: snapshot.deviceTraces.with(device, changed) };
+}
+
+describe('random programs', () => {
+  test.each(CONFS)('settings "%s": every allocation at its recorded address', (conf) => {
+    let outOfMemories = 0;
+    let allocations = 0;
+    let unknown = 0;
+    for (const plan of plans.filter((other) => other.conf === conf)) {
+      for (let seed = SEED; seed < SEED + RUNS; seed++) {
+        const program = record({ ...plan, seed });
+        const recording = openRecording(program.snapshot, { conf });
+        const { fidelity, report } = replayExactly(recording);
+        const what = `seed ${seed} ${JSON.stringify(plan)}`;
+        expect(fidelity, what).toMatchObject({ exact: fidelity.allocations, first_difference: null, conflicts: 0 });
+        // What is left at the end is what the snapshot shows.
+        const { segments } = program.snapshot;
+        expect(report.stats.reserved_bytes.all.current, what).toBe(segments.reduce((sum, s) => sum + s.totalSize, 0));
+        expect(report.stats.allocated_bytes.all.current, what).toBe(
+          segments.reduce((sum, s) => sum + s.allocatedSize, 0),
+        );
+        if (!plan.late && plan.ring > 1e6) expect(report.ooms, what).toBe(program.outOfMemories);
+        outOfMemories += program.outOfMemories;
+        allocations += fidelity.allocations;
+        unknown += fidelity.unknown_blocks;
+      }
+    }
+    expect(outOfMemories).toBeGreaterThan(50);
+    expect(allocations).toBeGreaterThan(5000);
+    expect(unknown).toBeGreaterThan(100);
+  });
+
+  test('without stacks, under settings without a split limit, too', () => {
+    for (const conf of CONFS.slice(0, 3)) {
+      for (const plan of plans.filter((other) => other.conf === conf)) {
+        const { snapshot } = record({ ...plan, stacks: false, seed: SEED });
+        const { fidelity } = replayExactly(openRecording(snapshot, { conf }));
+        expect(fidelity, JSON.stringify(plan)).toMatchObject({ exact: fidelity.allocations, conflicts: 0 });
+      }
+    }
+  });
+
+  test('a changed address of one allocation is found out', () => {
+    const plan = { conf: '', capacity: 1024 ** 4, late: false, ring: Infinity, events: false, stacks: true };
+    const { snapshot } = record({ ...plan, seed: SEED });
+    const trace = snapshot.deviceTraces[0] as DeviceTrace;
+    const allocs = [...trace.actions.keys()].filter((event) => event < trace.length && trace.actions[event] === ALLOC);
+    for (let i = 0; i < allocs.length; i += 17) {
+      const event = allocs[i] as number;
+      const recorded = (trace.addresses[event] as number) + 512;
+      const { fidelity } = replayExactly(openRecording(withAddress(snapshot, 0, event, recorded), { conf: '' }));
+      expect(fidelity.exact, `event ${event}`).toBeLessThan(fidelity.allocations);
+      expect(fidelity.first_difference).not.toBeNull();
+      expect(fidelity.conflicts).toBeGreaterThan(0);
+    }
+  });
+
+  test('a changed address of the last allocation is the first difference', () => {
+    const A = 0x7f0000000000;
+    const segments = [{ address: A, blocks: [[512, 500] as const, [2 * MIB - 512] as const] }];
+    const snapshot = snapshotOf(segments, [
+      ['segment_alloc', A, 2 * MIB],
+      ['alloc', A + 512, 500],
+    ]);
+    const { fidelity } = replayExactly(openRecording(snapshot));
+    expect(fidelity).toMatchObject({
+      allocations: 1,
+      exact: 0,
+      first_difference: { index: 0, event: 1, recorded: A + 512 },
+    });
+  });
+
+  test('under other settings nothing is lost', () => {
+    for (const conf of CONFS) {
+      const { snapshot } = record({
+        conf,
+        capacity: 1024 ** 4,
+        late: true,
+        ring: 200,
+        events: true,
+        stacks: true,
+        seed: SEED,
+      });
+      const recording = openRecording(snapshot, { conf });
+      const requested = snapshot.segments
+        .flatMap(({ blocks }) => blocks)
+        .reduce((sum, block) => sum + (block.state === 'inactive' ? 0 : block.requestedSize), 0);
+      for (const other of CONFS) {
+        const device = new SimDevice({ capacity: 1024 ** 4 });
+        const { report } = replayUnder(recording, { device, conf: other, policy: 'pytorch' });
+        expect(report.errors_total).toBe(0);
+        expect(report.stats.requested_bytes.all.current).toBe(requested);
+      }
+    }
+  });
+
+  test('as a workload it says how far it can be trusted', () => {
+    const plan = { conf: '', capacity: 1024 ** 4, late: true, ring: Infinity, events: true, stacks: true, seed: SEED };
+    const { snapshot, peakReserved } = record(plan);
+    const workload = snapshotWorkload(openRecording(snapshot, { conf: '' }));
+    expect(workload.fidelity?.exact).toBe(workload.fidelity?.allocations);
+    const outcome = workload.run({ conf: '', policy: 'pytorch', capacity: 1024 ** 4 });
+    expect(outcome.survived).toBe(true);
+    expect(outcome.peakReserved).toBeLessThanOrEqual(peakReserved);
+    expect(workload.run({ conf: '', policy: 'pytorch', capacity: outcome.peakAllocated / 2 }).survived).toBe(false);
+  });
+});
+
+test('a snapshot without allocations is refused with the reason', () => {
+  const snapshot = snapshotOf([{ address: 0x7f0000000000, blocks: [[2 * MIB]] }], [['snapshot', 0, 0]]);
+  expect(() => openRecording(snapshot)).toThrow(UnsupportedError);
+  expect(() => openRecording(snapshot)).toThrow(/records no allocation.*nothing to replay.*_record_memory_history/);
+});
