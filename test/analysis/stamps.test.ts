@@ -120,7 +120,7 @@ describe('a replay on a device that damages data', () => {
 
   it('is told to people', () => {
     const trace = parseTrace('a 1 512 0\n');
-    const text = renderReplay('trace', trace, damaged());
+    const text = renderReplay('trace', trace.ops, damaged(), null);
     expect(text).toMatch(/^data .*not equal$/m);
     expect(text).toMatch(/operation 5: block 3, byte 5: \d+ was written, \d+ came back/);
   });

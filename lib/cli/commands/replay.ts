@@ -104,7 +104,7 @@ export function exitStatus(report: Pick<ReplayReport, 'ooms' | 'data_checks'>, f
 }
 
 function replayTrace(trace: Trace, options: Options): Replayed {
-  const part = checkedPart(options, trace.ops, 'operations');
+  const part = checkedPart(options, trace.ops, 'operation');
   if (options.device !== undefined) {
     throw new ConfigError('--device: a trace is of one device', { key: 'device', value: String(options.device) });
   }
@@ -116,11 +116,11 @@ function replayTrace(trace: Trace, options: Options): Replayed {
 
 function replaySnapshot(snapshot: Snapshot, options: Options): Replayed {
   if (options.device !== undefined && options.device >= snapshot.deviceTraces.length) {
-    const why = `the snapshot has ${snapshot.deviceTraces.length} devices, numbered from 0`;
+    const why = `the snapshot's devices are numbered from 0 to ${snapshot.deviceTraces.length - 1}`;
     throw new ConfigError(`--device: ${options.device}: ${why}`, { key: 'device', value: String(options.device) });
   }
   const recording = openRecording(snapshot, options.device === undefined ? {} : { device: options.device });
-  const part = checkedPart(options, recording.trace.length, 'events');
+  const part = checkedPart(options, recording.trace.length, 'event');
   const { fidelity, exact } = replayedExactly(recording, part);
   const { conf, policy, backend, capacity } = options;
   const asRecorded = conf === undefined && capacity === undefined && policy === 'pytorch' && backend === 'sim';
@@ -161,7 +161,7 @@ function checkedPart(options: Options, length: number, what: string): { readonly
   const { from = 0, to = length } = options;
   const refuse = (key: string, value: number, why: string) =>
     new ConfigError(`--${key}: ${value} ${why}`, { key, value: String(value) });
-  if (to > length) throw refuse('to', to, `is beyond the recording's ${length} ${what}`);
+  if (to > length) throw refuse('to', to, `is beyond the ${length} ${what}s there are`);
   if (from > to) throw refuse('from', from, `is beyond ${what} ${to}, where the results end`);
   return { from, to };
 }
