@@ -22,6 +22,7 @@ export type SegmentOrder = (segment: {
   readonly sequence: number;
   readonly size: number;
   readonly stream: Stream;
+  readonly segmentType: 'small' | 'large';
   readonly isExpandable: boolean;
 }) => number;
 
@@ -116,7 +117,14 @@ export class Heap {
   /** Takes in a range that the device has just given, as one block. */
   addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
     const sequence = this.#sequence++;
-    const order = this.#segmentOrder({ sequence, size: at.size, stream: list.stream, isExpandable: range !== null });
+    const segmentType = list.kind === SMALL ? 'small' : 'large';
+    const order = this.#segmentOrder({
+      sequence,
+      size: at.size,
+      stream: list.stream,
+      segmentType,
+      isExpandable: range !== null,
+    });
     const frames = this.history?.captureFrames() ?? null;
     const segment = new Segment({ ...at, sequence, order, frames }, list, range);
     segment.first = this.factory.make(segment, 0, at.size / UNIT);

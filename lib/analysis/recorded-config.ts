@@ -28,6 +28,13 @@ export function recordedPolicy(snapshot: Snapshot): PolicyName {
   return typeof name === 'string' && isPolicyName(name) ? name : 'pytorch';
 }
 
+/** Bytes of the device that it was recorded on; null where the file does not say, as PyTorch's do not. */
+export function recordedTotal(snapshot: Snapshot): number | null {
+  const own = settingsOf(snapshot)?.get(OWN);
+  const total = own instanceof Map ? (own as PyDict).get('total_memory') : undefined;
+  return typeof total === 'number' && total > 0 ? total : null;
+}
+
 /** What our allocator adds to PyTorch's settings. */
 const OWN = 'cudalloc';
 

@@ -3,13 +3,14 @@
 
 import { type Config, completeConfig } from '../allocator/config.js';
 import { parseConfig } from '../allocator/config-parser.js';
+import type { PolicyName } from '../allocator/policy.js';
 import { SimDevice } from '../device/sim.js';
 import type { Device } from '../device/types.js';
 import { UnsupportedError } from '../errors.js';
 import { ALLOC, type DeviceTrace, type Snapshot } from '../snapshot/model.js';
 import { TraceOp } from '../snapshot/trace.js';
 import { recordedCapacity } from './recorded-capacity.js';
-import { recordedConf } from './recorded-config.js';
+import { recordedConf, recordedPolicy, recordedTotal } from './recorded-config.js';
 import { RecordedPlaces } from './recorded-places.js';
 import { type ReplayResult, replay } from './replay.js';
 import type { ReplayReport } from './replay-format.js';
@@ -51,8 +52,11 @@ export interface Recording {
   readonly start: StartState;
   /** The settings string it was recorded under. */
   readonly conf: string;
+  readonly policy: PolicyName;
   /** Bytes that the allocator could have; null where the recording does not tell. */
   readonly capacity: number | null;
+  /** Bytes of the device; null where the recording does not tell. */
+  readonly total: number | null;
 }
 
 export interface RecordingOptions {
@@ -76,28 +80,34 @@ export function openRecording(snapshot: Snapshot, options: RecordingOptions = {}
   const conf = options.conf ?? recordedConf(snapshot);
   const config = configOf(conf);
   const start = rebuildStart(snapshot, device, config);
-  return { snapshot, device, trace, start, conf, capacity: recordedCapacity(trace, start, config) };
+  const total = recordedTotal(snapshot);
+  const allowed = total === null ? null : Math.trunc(total * (config.perProcessMemoryFraction ?? 1));
+  const capacity = allowed ?? recordedCapacity(trace, start, config);
+  return { snapshot, device, trace, start, conf, policy: recordedPolicy(snapshot), capacity, total };
 }
 
 /** Repeats a recording under its own settings, from its own start state. Linear in events. */
 export function replayExactly(recording: Recording, options: ReplayPart = {}): ExactReplay {
-  const { snapshot, device: index, trace: events, start, capacity, conf } = recording;
-  const trace = snapshotTrace(snapshot, index, start, { config: configOf(conf), start: 'restored' });
+  const { snapshot, device: index, trace: events, start, capacity, total, conf, policy } = recording;
+  const config = configOf(conf);
+  const trace = snapshotTrace(snapshot, index, start, { config, start: 'restored' });
   const streamOf = (id: number): number => trace.streams[id] ?? 0;
-  const ranges = rangesOf(start, events, configOf(conf));
+  const ranges = rangesOf(start, events, config);
   const places = new RecordedPlaces(
     events,
     ranges.map(({ address }) => address),
-    streamOf,
+    { streamOf, config },
   );
   const count = new Placements(trace, places);
-  const device = new SimDevice({ capacity: capacity ?? ROOMY_CAPACITY });
+  // A memory fraction is one of the device, which is larger than what the allocator could have.
+  const known = config.perProcessMemoryFraction === null ? capacity : null;
+  const device = new SimDevice({ capacity: total ?? known ?? ROOMY_CAPACITY });
   const shortage = new Shortage(trace, device);
   try {
     const result = replay(trace.trace, {
       device,
       conf,
-      policy: 'pytorch',
+      policy,
       restore: restorationOf(ranges, trace, places.order),
       poolUse: { pools: trace.pools.length, poolOf: trace.poolOf },
       onOperation: (op) => {
@@ -129,7 +139,7 @@ export interface ReplayPart {
 export interface WhatIf extends ReplayPart {
   readonly device: Device;
   readonly conf: string;
-  readonly policy: 'pytorch' | 'default';
+  readonly policy: PolicyName;
   readonly checkData?: boolean;
 }
 

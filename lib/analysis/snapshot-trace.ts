@@ -5,6 +5,7 @@ import type { Config } from '../allocator/config.js';
 import {
   ALLOC,
   type DeviceTrace,
+  EMPTY_STACK,
   FREE_COMPLETED,
   FREE_REQUESTED,
   OOM,
@@ -183,7 +184,7 @@ class Compiler {
 
   #free(trace: DeviceTrace, event: number, address: number): number {
     const next = event + 1;
-    const atOnce = trace.actions[next] === FREE_COMPLETED && trace.addresses[next] === address && next < trace.length;
+    const atOnce = next < trace.length && completesAtOnce(trace, event);
     if (!this.#slotAt.has(address)) {
       this.#unknownFrees++;
       return atOnce ? next + 1 : next;
@@ -214,7 +215,7 @@ class Compiler {
   #complete(trace: DeviceTrace, first: number): number {
     let end = first;
     while (end < trace.length && trace.actions[end] === FREE_COMPLETED) end++;
-    const waits = end < trace.length && this.#runsShort(trace, end);
+    const waits = end < trace.length && this.#waits(trace, end);
     const waiting = end - first === this.#awaited.size;
     for (let event = first; event < end; event++) {
       this.#completed(event, trace.addresses[event] as number, !(this.#restored && waits && waiting));
@@ -235,10 +236,10 @@ class Compiler {
     if (told) this.#op(TraceOp.CompleteEvents, event, -1, stream);
   }
 
-  /** Whether what follows is of a request that the device could not serve at first, or at all. */
-  #runsShort(trace: DeviceTrace, event: number): boolean {
+  /** Whether what follows is of a request that waited for pending frees. */
+  #waits(trace: DeviceTrace, event: number): boolean {
     if (trace.actions[event] === OOM) return true;
-    return isRelease(trace.actions[event]) && releaseRun(trace, event, this.#config).freeBefore !== null;
+    return isRelease(trace.actions[event]) && releaseRun(trace, event, this.#config).waited;
   }
 
   #release(trace: DeviceTrace, first: number): number {
@@ -278,6 +279,13 @@ class Compiler {
     this.#streamOf.push(stream);
     this.#values.push(value);
   }
+}
+
+/** Whether a free had nothing to wait for: its completion follows, of the same call. One that comes of the next request has that one's stack. */
+function completesAtOnce({ actions, addresses, stacks }: DeviceTrace, event: number): boolean {
+  const next = event + 1;
+  if (actions[next] !== FREE_COMPLETED || addresses[next] !== addresses[event]) return false;
+  return stacks[next] === stacks[event] || stacks[next] === EMPTY_STACK || stacks[event] === EMPTY_STACK;
 }
 
 /** The streams in ascending order, the default stream first: their position is their number. */

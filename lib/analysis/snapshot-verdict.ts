@@ -8,7 +8,7 @@ import { UnsupportedError } from '../errors.js';
 import { type DeviceTrace, OOM, type Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { type Advice, advise } from './advice.js';
-import { recordedConf } from './recorded-config.js';
+import { recordedConf, recordedTotal } from './recorded-config.js';
 import type { VerdictReport } from './report-format.js';
 import { failureFigures, type RecordedRequest, type RequestFigures, requestFigures } from './request-figures.js';
 import { openRecording, type Recording } from './snapshot-replay.js';
@@ -105,8 +105,10 @@ function lastFailure(snapshot: Snapshot, only: number | undefined): Failure | nu
   return last;
 }
 
-/** What the allocator held at the failure, and what the device reported as free. */
+/** What the file says of the device; else what the allocator held at the failure, and what the device reported as free. */
 function capacityOf(snapshot: Snapshot, failure: Failure | null, config: Config): number | null {
+  const total = recordedTotal(snapshot);
+  if (total !== null) return Math.trunc(total * (config.perProcessMemoryFraction ?? 1));
   if (failure === null) return null;
   const { segments } = stateBefore(failure.event, snapshot, failure.device, config);
   return segments.reduce((sum, { size }) => sum + size, 0) + failure.deviceFree;

@@ -296,8 +296,6 @@ describe('observers', () => {
 describe('replays', () => {
   const CONFS = ['', 'expandable_segments:True', 'max_split_size_mb:32', 'roundup_power2_divisions:4'];
   const CASES = CONFS.flatMap((conf) => (['pytorch', 'default'] as const).map((policy) => [conf, policy] as const));
-  /** Under these a recording tells all of a request that ran short: what was released for it, and how much of it sufficed. */
-  const TOLD = CASES.filter(([conf]) => !/max_split_size|expandable/.test(conf));
   const SEED = Number(process.env.CUDALLOC_SEED ?? 20261201);
 
   /** A random program that goes on after each out of memory, of which `onFailure` is told. */
@@ -329,7 +327,7 @@ describe('replays', () => {
   const make256 = (conf: string, policy: PolicyName): CachingAllocator =>
     make({ capacity: 256 * MIB, conf, policy, dump: { path: 'o', max: Number.POSITIVE_INFINITY } });
 
-  test.each(TOLD)('exactly: settings "%s", policy %s', (conf, policy) => {
+  test.each(CASES)('exactly: settings "%s", policy %s', (conf, policy) => {
     let allocations = 0;
     for (let seed = SEED; seed < SEED + 8; seed++) {
       written = [];
@@ -349,19 +347,22 @@ describe('replays', () => {
     expect(allocations).toBeGreaterThan(1000);
   });
 
-  // Where events are held back a recording does not tell which frees completed within a request; a dump loses nothing more.
-  test.each(CASES)('as far as the history itself, with events held back: settings "%s", policy %s', (conf, policy) => {
+  // Which frees completed before and which within a request is not recorded.
+  test.each(CASES)('nearly so with events held back: settings "%s", policy %s', (conf, policy) => {
+    const sum = { allocations: 0, exact: 0 };
     let failures = 0;
     for (let seed = SEED; seed < SEED + 8; seed++) {
       const allocator = make256(conf, policy);
       allocator.device.mock?.holdEvents();
       run(allocator, seed, () => {
         failures++;
-        const dumped = replayExactly(openRecording(written.at(-1)?.snapshot as Snapshot)).fidelity;
-        const history = replayExactly(openRecording(allocator.snapshot())).fidelity;
-        expect(dumped, `seed ${seed}, failure ${failures}`).toEqual(history);
+        const { fidelity } = replayExactly(openRecording(written.at(-1)?.snapshot as Snapshot));
+        expect(fidelity.conflicts, `seed ${seed}, failure ${failures}`).toBe(0);
+        sum.allocations += fidelity.allocations;
+        sum.exact += fidelity.exact;
       });
     }
     expect(failures).toBeGreaterThan(20);
+    expect(sum.exact / sum.allocations).toBeGreaterThan(0.95);
   });
 });

@@ -20,6 +20,8 @@ export interface RecordingPlan {
   /** Use a private pool too. */
   readonly pool?: boolean;
   readonly operations?: number;
+  /** Empty the cache now and then. Default true. */
+  readonly emptyCache?: boolean;
 }
 
 export interface RecordedProgram {
@@ -76,7 +78,7 @@ export function record(plan: RecordingPlan): RecordedProgram {
       allocator.free(address);
     } else if (kind < 0.96) {
       if (plan.events) device.mock.completeEvents(pick(streams));
-    } else if (kind < 0.975) allocator.emptyCache();
+    } else if (kind < 0.975 && plan.emptyCache !== false) allocator.emptyCache();
   }
   return { snapshot: allocator.memorySnapshot(), outOfMemories, peakReserved: allocator.maxMemoryReserved() };
 }
