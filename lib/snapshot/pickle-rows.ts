@@ -3,7 +3,7 @@
 
 import { type DeviceTrace, DeviceTraceBuilder, EMPTY_STACK, type Frame, type PyValue, RowTable } from './model.js';
 import { CELL, EVENT, FRAME, LIST, NUMBER, type PickleArena, type Rows, STACK, STRING } from './pickle-arena.js';
-import { actionCode, eventDict, fitsColumn, fitsTime, layoutNumber } from './read-events.js';
+import { actionCode, DEVICE_FREE, eventDict, fitsColumn, fitsTime, layoutNumber } from './read-events.js';
 import type { FrameReader } from './read-frames.js';
 
 /** Dicts with more keys are no rows: their pickles may come in several parts. */
@@ -184,8 +184,12 @@ export class SnapshotRows implements Rows {
     const readable = handles.length <= MAX_KEYS && handles.every((handle) => (handle & 3) === STRING);
     const keys = readable ? Array.from(handles, (handle) => arena.strings.text(handle >> 2)) : [];
     const kind = new Set(keys).size === handles.length ? kindOf(keys) : 'other';
-    const [action, addr, size, stream, time, frames, name, filename, line] = KNOWN_KEYS.map((key) => keys.indexOf(key));
-    const others = kind === 'event' ? [...keys.keys()].filter((i) => !EVENT_KEYS.includes(keys[i] as string)) : [];
+    const [action, addressed, size, stream, time, frames, name, filename, line] = KNOWN_KEYS.map((key) =>
+      keys.indexOf(key),
+    );
+    const addr = addressed === -1 ? keys.indexOf(DEVICE_FREE) : addressed;
+    const others =
+      kind === 'event' ? [...keys.keys()].filter((i) => i !== addr && !EVENT_KEYS.includes(keys[i] as string)) : [];
     const layout = kind === 'event' ? layoutNumber(this.#events, keys) : -1;
     const number = this.#shapes.length;
     const positions = { action, addr, size, stream, time, frames, name, filename, line } as Positions;
@@ -200,7 +204,7 @@ const EVENT_KEYS = ['action', 'addr', 'size', 'stream', 'time_us', 'frames'];
 const KNOWN_KEYS = [...EVENT_KEYS, 'name', 'filename', 'line'];
 
 function kindOf(keys: readonly string[]): Shape['kind'] {
-  if (keys.includes('action') && keys.includes('addr')) return 'event';
+  if (keys.includes('action') && (keys.includes('addr') || keys.includes(DEVICE_FREE))) return 'event';
   return keys.length === 3 && ['name', 'filename', 'line'].every((key) => keys.includes(key)) ? 'frame' : 'other';
 }
 

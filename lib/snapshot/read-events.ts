@@ -8,6 +8,9 @@ import type { FrameReader } from './read-frames.js';
 /** What the columns mean, by the key of the event. */
 export const EVENT_COLUMNS = ['addr', 'size', 'stream'] as const;
 
+/** What an `oom` event has instead of `addr`. */
+export const DEVICE_FREE = 'device_free';
+
 /** Whether a column of addresses, sizes or streams holds the value exactly. */
 export function fitsColumn(value: PyValue): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
@@ -48,12 +51,21 @@ export function pushEvent(builder: DeviceTraceBuilder, value: PyValue, frames: F
     return fits(value) ? value : otherwise;
   };
   const [addr, size, stream] = EVENT_COLUMNS.map((key) => column(key, fitsColumn, 0)) as [number, number, number];
+  // Of an out of memory PyTorch writes the free bytes of the device, where other events have their address.
+  const address = dict.has('addr') ? addr : column(DEVICE_FREE, fitsColumn, 0);
   const stack = frames.stackOf(dict.get('frames') ?? null);
   const action = actionCode(builder, dict.get('action') ?? null);
-  const event = builder.push(action, addr, size, stream, column('time_us', fitsTime, Number.NaN), stack ?? EMPTY_STACK);
+  const event = builder.push(
+    action,
+    address,
+    size,
+    stream,
+    column('time_us', fitsTime, Number.NaN),
+    stack ?? EMPTY_STACK,
+  );
   builder.setLayout(event, layoutNumber(builder, keys as string[]));
   for (const [key, value] of dict as ReadonlyMap<string, PyValue>) {
-    if (!isKnownKey(key)) builder.setExtra(event, key, value);
+    if (!isKnownKey(key) || (key === DEVICE_FREE && dict.has('addr'))) builder.setExtra(event, key, value);
     else if (!fitsKey(key, value, stack)) builder.setOdd(event, key, value);
   }
 }
@@ -63,6 +75,7 @@ export function eventDict(trace: DeviceTrace, event: number, frames: FrameReader
   const columns: Record<string, () => PyValue> = {
     action: () => trace.actionNames[trace.actions[event] as number] as string,
     addr: () => trace.addresses[event] as number,
+    [DEVICE_FREE]: () => trace.addresses[event] as number,
     size: () => trace.sizes[event] as number,
     stream: () => trace.streams[event] as number,
     time_us: () => trace.times[event] as number,
@@ -74,7 +87,8 @@ export function eventDict(trace: DeviceTrace, event: number, frames: FrameReader
       const odd = trace.odd.get(event);
       if (odd?.has(key)) return [key, odd.get(key) as PyValue];
       const extra = trace.extras.get(key);
-      if (!isKnownKey(key)) return [key, extra?.values[extra.codes[event] as number] ?? null];
+      if (!isKnownKey(key) || (extra?.codes[event] ?? 0) > 0)
+        return [key, extra?.values[extra.codes[event] as number] ?? null];
       return [key, (columns[key] as () => PyValue)()];
     }),
   );
@@ -82,7 +96,7 @@ export function eventDict(trace: DeviceTrace, event: number, frames: FrameReader
 
 function isKnownKey(key: string): boolean {
   return (
-    key === 'action' || key === 'time_us' || key === 'frames' || (EVENT_COLUMNS as readonly string[]).includes(key)
+    ['action', 'time_us', 'frames', DEVICE_FREE].includes(key) || (EVENT_COLUMNS as readonly string[]).includes(key)
   );
 }
 
