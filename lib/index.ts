@@ -14,8 +14,18 @@ export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './
 export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
 export type { PressureHandler } from './allocator/pressure-handlers.js';
+export { diffSnapshots, type SnapshotDifference } from './analysis/diff.js';
 export { type ReplayOptions, type ReplayResult, replay } from './analysis/replay.js';
 export type { ReplayReport } from './analysis/replay-format.js';
+export { type AnalyzeOptions, analyze, mergeReports } from './analysis/report.js';
+export type { Report } from './analysis/report-format.js';
+export {
+  type Fidelity,
+  openRecording,
+  type Recording,
+  replayExactly,
+  replayUnder,
+} from './analysis/snapshot-replay.js';
 export { openDevice } from './device/open.js';
 export type {
   Backend,

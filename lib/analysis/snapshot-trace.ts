@@ -282,7 +282,7 @@ class Compiler {
 }
 
 /** Whether a free had nothing to wait for: its completion follows, of the same call. One that comes of the next request has that one's stack. */
-function completesAtOnce({ actions, addresses, stacks }: DeviceTrace, event: number): boolean {
+export function completesAtOnce({ actions, addresses, stacks }: DeviceTrace, event: number): boolean {
   const next = event + 1;
   if (actions[next] !== FREE_COMPLETED || addresses[next] !== addresses[event]) return false;
   return stacks[next] === stacks[event] || stacks[next] === EMPTY_STACK || stacks[event] === EMPTY_STACK;

@@ -4,10 +4,12 @@
 
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
+import { register as registerAnalyze } from './commands/analyze.js';
 import { register as registerBuild } from './commands/build.js';
 import { register as registerConf } from './commands/conf.js';
 import { register as registerConvert } from './commands/convert.js';
 import { register as registerDemo } from './commands/demo.js';
+import { register as registerDiff } from './commands/diff.js';
 import { register as registerDoctor } from './commands/doctor.js';
 import { register as registerRedact } from './commands/redact.js';
 import { register as registerReplay } from './commands/replay.js';
@@ -26,9 +28,11 @@ function createProgram(): Command {
     .addHelpText('after', '\nSizes are bytes or have a unit: 20971520, 20MiB, 1.5GiB; MB and GB are decimal.');
   for (const register of [
     registerDemo,
+    registerAnalyze,
     registerReplay,
     registerTune,
     registerConf,
+    registerDiff,
     registerConvert,
     registerRedact,
     registerDoctor,

@@ -28,8 +28,11 @@ const RECORDING = /\bunwind::|CapturedTraceback|gather_with_cpp|CachingAllocator
  * belong to the recording. Null for the stack without frames. Linear in its depth.
  */
 export function callSite(stacks: StackTable, stack: number): Frame | null {
-  if (stack === EMPTY_STACK) return null;
-  const frames = stacks.frames(stack);
+  return stack === EMPTY_STACK ? null : namingFrame(stacks.frames(stack));
+}
+
+/** The same of frames, innermost first. */
+export function namingFrame<F extends Pick<Frame, 'name' | 'filename' | 'line'>>(frames: readonly F[]): F | null {
   const scripts = frames.filter(({ filename }) => scriptExtension(filename) !== null);
   return (
     scripts.find(({ filename }) => libraryOf(filename) === null) ??
@@ -42,7 +45,7 @@ export function callSite(stacks: StackTable, stack: number): Frame | null {
 }
 
 /** `name (file.py:12)`: the file without its folders, the name of machine code without its arguments. */
-export function formatCallSite({ name, filename, line }: Frame): string {
+export function formatCallSite({ name, filename, line }: Pick<Frame, 'name' | 'filename' | 'line'>): string {
   if (scriptExtension(filename) === null)
     return name.replaceAll('(anonymous namespace)::', '').replace(/(?<=.)\(.*$/s, '');
   const file = filename.slice(Math.max(filename.lastIndexOf('/'), filename.lastIndexOf('\\')) + 1);
