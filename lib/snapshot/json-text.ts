@@ -61,8 +61,34 @@ function markIntegers(text: string): { text: string; mark: string | null } {
 
 /** Where the parser stopped; the text's length where it wanted more. */
 function faultOf(error: Error, text: string): number {
+  if (wantsMore(error)) return text.length;
   const position = /position (\d+)/.exec(error.message)?.[1];
-  return position === undefined || /^Unterminated/.test(error.message) ? text.length : Number(position);
+  return position === undefined ? searchFault(text) : Number(position);
+}
+
+function wantsMore({ message }: Error): boolean {
+  return /^Unexpected end|^Unterminated/.test(message);
+}
+
+/** The engine does not always say where: the shortest beginning of the text that more text could not mend ends with the fault. */
+function searchFault(text: string): number {
+  let low = 0;
+  let high = text.length;
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1;
+    if (canGoOn(text.slice(0, middle))) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function canGoOn(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    return wantsMore(error as Error);
+  }
 }
 
 function byteOf(text: string, position: number): number {

@@ -89,16 +89,16 @@ describe('a recording by hand', () => {
     const hex = (address: number): string => `0x${address.toString(16)}`;
     expect(blocks.sort()).toEqual([
       [hex(BASE), 0, 2, 700, 0, 1],
-      [hex(BASE + MIB), 0, 9, MIB - 5, 0, undefined],
+      [hex(BASE + MIB), 0, 8, MIB - 5, 0, undefined],
       [hex(BASE + 2 * MIB), 3, 8, 1000, 3, 4],
-      [hex(BASE + 3 * MIB), 0, 9, 100, 0, undefined],
+      [hex(BASE + 3 * MIB), 0, 8, 100, 0, undefined],
     ]);
   });
 
   it('has a slice for each segment, and an instant for the out of memory', () => {
     expect(slices(events, 'segments').map(({ name, ts, dur }) => [name, ts, ts + dur])).toEqual([
       ['2.00 MiB', 5, 7],
-      ['4.00 MiB', 0, 9],
+      ['4.00 MiB', 0, 8],
     ]);
     const [oom, ...others] = withPhase(events, 'i');
     expect(others).toEqual([]);
@@ -127,7 +127,7 @@ describe('expandable segments', () => {
       ['18.00 MiB', 0, 2],
       ['2.00 MiB', 1, 2],
       ['2.00 MiB', 1, 3],
-      ['2.00 MiB', 0, 4],
+      ['2.00 MiB', 0, 3],
     ]);
     expect(counter(events, 'reserved').at(-1)).toEqual([3, 2 * MIB]);
   });
@@ -157,7 +157,7 @@ describe('expandable segments', () => {
 describe('times', () => {
   function timed(times: readonly number[], annotations: readonly PyValue[] = []): TraceEvent[] {
     const trace = new DeviceTraceBuilder();
-    times.forEach((time, i) => trace.push(0, BASE + 512 * i, 100, 0, time, 0));
+    for (const [i, time] of times.entries()) trace.push(0, BASE + 512 * i, 100, 0, time, 0);
     return traceOf({
       segments: [],
       deviceTraces: [trace.build()],

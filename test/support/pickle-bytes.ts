@@ -75,7 +75,7 @@ class Pickler {
   #dict(value: unknown, entries: readonly (readonly [Plain, Plain])[]): number[] {
     const out = this.#memoized(value, [0x7d]);
     if (entries.length > 1) out.push(0x28);
-    for (const [key, item] of entries) out.push(...this.write(key), ...this.write(item));
+    for (const part of entries.flat()) for (const byte of this.write(part)) out.push(byte);
     if (entries.length > 0) out.push(entries.length > 1 ? 0x75 : 0x73);
     return out;
   }
