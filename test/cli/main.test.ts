@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ROOT } from '../support/child.js';
 import { cli, MAIN, rule } from '../support/cli.js';
 
-const COMMANDS = ['demo', 'replay', 'doctor', 'build'];
+const COMMANDS = ['demo', 'analyze', 'replay', 'tune', 'conf', 'diff', 'convert', 'redact', 'doctor', 'build'];
 
 describe('help', () => {
   it('of the program names every command', async () => {
