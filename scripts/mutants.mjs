@@ -26,12 +26,17 @@ const TESTS = [
   'allocator/deferred-frees',
   'pages/virtual-range',
   'pages/physical-pages',
+  'analysis/start-state',
+  'analysis/report',
+  'analysis/snapshot-verdict',
+  'analysis/snapshot-replay',
   'allocator/fault-injection',
   'allocator/property',
 ];
 const COPIED = [
   'lib',
   'test/allocator',
+  'test/analysis',
   'test/pages',
   'test/support',
   'package.json',

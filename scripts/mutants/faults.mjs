@@ -104,8 +104,8 @@ export const FAULTS = [
   {
     fault: 'of blocks of one size that of the youngest segment is taken',
     file: 'allocator/block.ts',
-    find: 'a.sequence < b.sequence',
-    replace: 'a.sequence > b.sequence',
+    find: 'a.order < b.order',
+    replace: 'a.order > b.order',
   },
   {
     fault: 'of blocks of one size the highest in the segment is taken',
@@ -140,9 +140,9 @@ export const FAULTS = [
   {
     fault: 'everything is flushed before oversize blocks are released',
     file: 'allocator/retry-ladder.ts',
-    find: '(this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null) ??\n      this.#flushAndRetry(list, size)',
+    find: '(this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null) ?? this.#flushAndRetry(list, size)',
     replace:
-      'this.#flushAndRetry(list, size) ??\n      (this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null)',
+      'this.#flushAndRetry(list, size) ?? (this.#cached.releaseOversize(list, size) ? this.#allocate(list, size) : null)',
   },
   {
     fault: 'the pool is not searched again after pending frees',
@@ -209,5 +209,59 @@ export const FAULTS = [
     file: 'allocator/address-table.ts',
     find: '& mask) >= ((at - hole)',
     replace: '& mask) > ((at - hole)',
+  },
+  {
+    fault: 'a gap behind a block is never part of it',
+    file: 'analysis/start-state.ts',
+    find: 'if (gap <= MAX_UNSPLIT) return rounded + gap;',
+    replace: '',
+  },
+  {
+    fault: 'what a later block shows of a rest is not looked at',
+    file: 'analysis/start-state.ts',
+    find: '?? 0);',
+    replace: '?? 0) * 0;',
+  },
+  {
+    fault: 'every release is taken for the program emptying the cache',
+    file: 'analysis/release-run.ts',
+    find: 'return stack === trace.stacks[next];',
+    replace: 'return false;',
+  },
+  {
+    fault: 'a free that follows a request directly is taken for complete at once',
+    file: 'analysis/snapshot-trace.ts',
+    find: 'return stacks[next] === stacks[event] ||',
+    replace: 'return true ||',
+  },
+  {
+    fault: 'segments are ordered by their creation, not by their recorded address',
+    file: 'analysis/recorded-places.ts',
+    find: '(base - this.#origin) / UNIT',
+    replace: 'segment.sequence',
+  },
+  {
+    fault: 'free memory of other streams counts as stuck',
+    file: 'analysis/gap.ts',
+    find: 'if (!usable) gap.other_stream += size;\n        else if',
+    replace: 'if',
+  },
+  {
+    fault: 'pending blocks do not pin their segment',
+    file: 'analysis/gap.ts',
+    find: "segment.blocks.some(({ state }) => state !== 'inactive')",
+    replace: "segment.blocks.some(({ state }) => state === 'active_allocated')",
+  },
+  {
+    fault: 'a block that was freed before the event is taken for live',
+    file: 'analysis/live-blocks.ts',
+    find: 'block.pending = false;',
+    replace: '',
+  },
+  {
+    fault: 'the state at the end is judged instead of that of the failure',
+    file: 'analysis/snapshot-verdict.ts',
+    find: 'stateBefore(event ?? trace?.length ?? 0,',
+    replace: 'stateBefore(trace?.length ?? 0,',
   },
 ];

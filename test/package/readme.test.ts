@@ -102,12 +102,17 @@ describe('commands', () => {
     expect(commands.filter((line) => !/^(npm ci && npm (run demo|test)|npx cudalloc .+)$/.test(line))).toEqual([]);
   });
 
+  // The files that the commands write, and read, stay out of the tree.
+  beforeAll(() => {
+    symlinkSync(join(root, 'test'), join(scratch, 'test'), 'dir');
+  });
+
   // `build` is run in a copy by the test of the packed package: here it would replace the addon under other tests.
   const ours = commands.filter((line) => line.startsWith('npx cudalloc ') && line !== 'npx cudalloc build');
   test.each(ours)('%s', (line) => {
     const args = line.split(/\s+/).slice(2);
     const output = execFileSync(process.execPath, [join(root, 'dist', 'cli', 'main.js'), ...args], {
-      cwd: root,
+      cwd: scratch,
       encoding: 'utf8',
     });
     expect(output).not.toBe('');
