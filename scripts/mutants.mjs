@@ -27,6 +27,7 @@ const TESTS = [
   'pages/virtual-range',
   'pages/physical-pages',
   'analysis/start-state',
+  'analysis/snapshot-trace',
   'analysis/report',
   'analysis/snapshot-verdict',
   'analysis/snapshot-replay',

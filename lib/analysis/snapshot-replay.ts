@@ -69,6 +69,11 @@ export interface RecordingOptions {
 /** @throws UnsupportedError when the snapshot records no allocation. Linear in events. */
 export function openRecording(snapshot: Snapshot, options: RecordingOptions = {}): Recording {
   const device = options.device ?? firstRecorded(snapshot);
+  if (options.device !== undefined && snapshot.deviceTraces[device] === undefined) {
+    throw new UnsupportedError(
+      `the snapshot has no device ${device}; its devices are numbered from 0 to ${snapshot.deviceTraces.length - 1}`,
+    );
+  }
   const trace = snapshot.deviceTraces[device];
   if (trace === undefined || !recordsAllocations(trace)) {
     const what = snapshot.deviceTraces.length > 1 ? `device ${device} of the snapshot` : 'the snapshot';

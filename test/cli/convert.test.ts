@@ -147,7 +147,7 @@ describe('what is refused', () => {
   it('bad usage', async () => {
     expect(await refused(input)).toMatch(/required option '--to <format>'/);
     expect(await refused(input, '--to', 'csv')).toMatch(/pickle, json, trace, perfetto/);
-    expect(await refused(input, '--to', 'trace', '--device', '3', '-o', join(folder, 'x'))).toMatch(/no allocation/);
+    expect(await refused(input, '--to', 'trace', '--device', '3', '-o', join(folder, 'x'))).toMatch(/has no device 3/);
     expect(existsSync(join(folder, 'x'))).toBe(false);
   });
 
