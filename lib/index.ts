@@ -15,8 +15,9 @@ export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
 export type { PressureHandler } from './allocator/pressure-handlers.js';
 export { diffSnapshots, type SnapshotDifference } from './analysis/diff.js';
-export { type ReplayOptions, type ReplayResult, replay } from './analysis/replay.js';
+export type { ReplayOptions, ReplayResult } from './analysis/replay.js';
 export type { ReplayReport } from './analysis/replay-format.js';
+export { replay, type SnapshotReplayResult } from './analysis/replay-input.js';
 export { type AnalyzeOptions, analyze, mergeReports } from './analysis/report.js';
 export type { Report } from './analysis/report-format.js';
 export {

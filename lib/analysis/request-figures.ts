@@ -70,22 +70,31 @@ export function requestFigures(
   };
 }
 
-/** As they stand when the allocator has given back all it can. `capacity`: bytes it could have. */
+/** What the device had at the time. Bytes. */
+export interface DeviceFigures {
+  /** Free, before the allocator gives anything back. */
+  readonly free: number;
+  readonly total: number;
+  /** Allowed by the memory fraction; `total` without one. */
+  readonly limit: number;
+}
+
+/** As they stand when the allocator has given back all it can. */
 export function failureFigures(
   request: RecordedRequest,
   figures: RequestFigures,
-  device: { readonly capacity: number; readonly total: number },
+  device: DeviceFigures,
 ): FailureFigures {
-  const reserved = figures.reserved - figures.ownReleasable - figures.otherReleasable;
+  const released = figures.ownReleasable + figures.otherReleasable;
   return {
     requested: request.bytes,
     rounded: figures.rounded,
     wanted: figures.wanted,
-    free: Math.max(0, device.capacity - reserved),
+    free: Math.max(0, device.free) + released,
     total: device.total,
-    limit: device.total,
+    limit: device.limit,
     allocated: figures.allocated,
-    reserved,
+    reserved: figures.reserved - released,
     pending: figures.pending,
     stuck: figures.ownStuck,
     elsewhere: figures.otherStuck,

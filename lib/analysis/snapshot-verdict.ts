@@ -35,6 +35,8 @@ interface Moment {
   readonly event: number | null;
   readonly request: RecordedRequest;
   readonly source: 'event' | 'option';
+  /** The recorded failure that is judged; null for a request that is asked about. */
+  readonly failure: Failure | null;
 }
 
 /** Linear in events and blocks, but for the advice. */
@@ -49,7 +51,10 @@ export function judgeSnapshot(snapshot: Snapshot, options: VerdictOptions = {}):
   const { segments } = stateBefore(event ?? trace?.length ?? 0, snapshot, device, config);
   const figures = requestFigures(segments, request, config);
   const capacity = options.capacity ?? capacityOf(snapshot, failure, config);
-  const verdict = event === null ? hypothetical(request, figures, capacity) : failed(request, figures, capacity);
+  const verdict =
+    moment.failure === null
+      ? hypothetical(request, figures, capacity)
+      : failed(request, figures, { ...moment.failure, total: options.capacity ?? recordedTotal(snapshot), config });
   const report = {
     kind: verdict.kind,
     short_by: verdict.shortBy,
@@ -69,11 +74,11 @@ function momentOf(snapshot: Snapshot, options: VerdictOptions, failure: Failure 
   if (request !== undefined) {
     const device = options.device ?? failure?.device ?? largestDevice(snapshot);
     const on = stream ?? failure?.stream ?? 0;
-    return { device, event: null, request: { bytes: request, stream: on }, source: 'option' };
+    return { device, event: null, request: { bytes: request, stream: on }, source: 'option', failure: null };
   }
   if (failure === null) return null;
   const { device, event, size } = failure;
-  return { device, event, request: { bytes: size, stream: failure.stream }, source: 'event' };
+  return { device, event, request: { bytes: size, stream: failure.stream }, source: 'event', failure };
 }
 
 interface Failure {
@@ -128,11 +133,16 @@ function none(snapshot: Snapshot, options: VerdictOptions): VerdictReport {
   };
 }
 
-/** The request did fail. */
-function failed(request: RecordedRequest, figures: RequestFigures, capacity: number | null): Verdict {
-  // Null only when a caller left it out for a file that has no failure, which there is.
-  const total = capacity ?? figures.reserved;
-  return judge(failureFigures(request, figures, { capacity: total, total }));
+/** The request did fail; the device reported what it had. What it has beyond that and this allocator's is held by others. */
+function failed(
+  request: RecordedRequest,
+  figures: RequestFigures,
+  device: { readonly deviceFree: number; readonly total: number | null; readonly config: Config },
+): Verdict {
+  const free = device.deviceFree;
+  const total = device.total ?? figures.reserved + free;
+  const fraction = device.total === null ? 1 : (device.config.perProcessMemoryFraction ?? 1);
+  return judge(failureFigures(request, figures, { free, total, limit: Math.trunc(total * fraction) }));
 }
 
 /** Whether it would succeed now, and how; if not, why not. */
@@ -162,7 +172,7 @@ function hypothetical(request: RecordedRequest, figures: RequestFigures, capacit
         `be asked for ${formatSize(wanted)}; the file does not say how large it is: give --capacity.`,
     };
   }
-  return judge(failureFigures(request, figures, { capacity, total: capacity }));
+  return judge(failureFigures(request, figures, { free: capacity - reserved, total: capacity, limit: capacity }));
 }
 
 function withAdvice(

@@ -2,11 +2,13 @@
 // kinds of settings, and for the real files. A recording that was tampered with is found out.
 
 import { describe, expect, test } from 'vitest';
+import { replay } from '../../lib/analysis/replay-input.js';
 import { openRecording, replayExactly, replayUnder } from '../../lib/analysis/snapshot-replay.js';
 import { snapshotWorkload } from '../../lib/analysis/snapshot-workload.js';
 import { SimDevice } from '../../lib/device/sim.js';
 import { UnsupportedError } from '../../lib/errors.js';
 import { ALLOC, type DeviceTrace, type Snapshot } from '../../lib/snapshot/model.js';
+import { parseTrace } from '../../lib/snapshot/trace.js';
 import { MIB } from '../support/devices.js';
 import { type RecordingPlan, record, snapshotOf } from '../support/recordings.js';
 
@@ -162,6 +164,16 @@ describe('random programs', () => {
     expect(outcome.peakReserved).toBeLessThan(peakReserved * 1.1);
     expect(workload.run({ conf: '', policy: 'pytorch', capacity: outcome.peakAllocated / 2 }).survived).toBe(false);
   });
+});
+
+test('one function replays traces and snapshots', () => {
+  const plan = { conf: '', capacity: 1024 ** 4, late: false, ring: Infinity, events: false, stacks: true, seed: SEED };
+  const { snapshot, peakReserved } = record(plan);
+  const device = new SimDevice({ capacity: 1024 ** 4 });
+  const result = replay(snapshot, { device });
+  expect(result.fidelity).toMatchObject({ exact: result.fidelity.allocations });
+  expect(result.report.stats.reserved_bytes.all.peak).toBe(peakReserved);
+  expect(replay(parseTrace('a 1 512 0\n'), { device }).report.allocs).toEqual([[expect.any(Number), 0]]);
 });
 
 test('a snapshot without allocations is refused with the reason', () => {

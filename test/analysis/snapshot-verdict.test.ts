@@ -86,6 +86,12 @@ test('the state is that of the failure, not of the end', () => {
   });
 });
 
+test('what the device has beyond the allocator and its free bytes is held by others', () => {
+  const snapshot = snapshotOf([{ address: A, blocks: [live(20)] }], [['oom', 10 * MIB, 25 * MIB]]);
+  expect(judgeSnapshot(snapshot)).toMatchObject({ kind: 'full', short_by: 15 * MIB });
+  expect(judgeSnapshot(snapshot, { capacity: 100 * MIB })).toMatchObject({ kind: 'other_process', short_by: 15 * MIB });
+});
+
 describe('failures of our own allocator', () => {
   /** Runs until the program fails; the snapshot is taken after it has freed everything, as most programs would. */
   function fail(
