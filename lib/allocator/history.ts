@@ -11,15 +11,17 @@ import {
 } from '../snapshot/model.js';
 import { StackRecorder } from './stack.js';
 
-/** Codes of the actions: positions in ACTIONS. */
-export const RECORD_ALLOC = 0;
-export const RECORD_FREE_REQUESTED = 1;
-export const RECORD_FREE_COMPLETED = 2;
-export const RECORD_SEGMENT_ALLOC = 3;
-export const RECORD_SEGMENT_FREE = 4;
-export const RECORD_SEGMENT_MAP = 5;
-export const RECORD_SEGMENT_UNMAP = 6;
-export const RECORD_OOM = 7;
+/** Codes of the actions. */
+export {
+  ALLOC as RECORD_ALLOC,
+  FREE_COMPLETED as RECORD_FREE_COMPLETED,
+  FREE_REQUESTED as RECORD_FREE_REQUESTED,
+  OOM as RECORD_OOM,
+  SEGMENT_ALLOC as RECORD_SEGMENT_ALLOC,
+  SEGMENT_FREE as RECORD_SEGMENT_FREE,
+  SEGMENT_MAP as RECORD_SEGMENT_MAP,
+  SEGMENT_UNMAP as RECORD_SEGMENT_UNMAP,
+} from '../snapshot/model.js';
 
 export interface HistoryOptions {
   /** Entries kept, the newest. Default 100,000; Infinity keeps all. */
