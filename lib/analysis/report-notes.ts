@@ -7,7 +7,12 @@ import { rebuildStart } from './start-state.js';
 /** Linear in events and blocks. */
 export function notesOn(snapshot: Snapshot, devices: readonly number[], config: Config): string[] {
   const notes: string[] = [];
-  if (snapshot.salvaged !== undefined) notes.push(`only a part of the file could be read: ${snapshot.salvaged}`);
+  if (snapshot.salvaged !== undefined) {
+    notes.push(
+      `only a part of the file could be read: ${snapshot.salvaged}; the state is that of the end, and where later events are missing it ` +
+        'does not fit the ones that are there: what is said of earlier moments is not to be relied on',
+    );
+  }
   if (snapshot.traceOverflowed === true) {
     notes.push('the history kept the newest events only: older ones were overwritten');
   }

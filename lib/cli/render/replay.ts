@@ -52,6 +52,9 @@ function fidelityRows({ fidelity, recording, asRecorded, recordedPeak }: Replaye
       `the first that is not: event ${formatCount(first.event)}, ${where} instead of ${hex(first.recorded)}`,
     ]);
   }
+  const { salvaged } = recording.snapshot;
+  if (salvaged !== undefined)
+    lines.push(['salvaged', style.red(wrap(`${salvaged}; where events are missing the rest does not fit`, 84))]);
   if (fidelity.incomplete_history > 0) lines.push(['history', historyText(fidelity)]);
   if (fidelity.conflicts > 0) {
     const example = recording.start.conflicts[0];
