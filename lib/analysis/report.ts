@@ -1,14 +1,12 @@
 // The report on a snapshot: puts the figures together, and says what is not known and why. Each figure is made elsewhere. Must not know
 // files or terminals.
 
-import type { Config } from '../allocator/config.js';
 import { parseConfig } from '../allocator/config-parser.js';
 import { roundSize } from '../allocator/rounding.js';
 import { OOM, type Snapshot } from '../snapshot/model.js';
-import { devicesOf, memoryFigures, poolReports, type UsableBy } from './gap.js';
+import { devicesOf, memoryFigures, poolReports, releasableBytes, type UsableBy } from './gap.js';
 import { growthOf } from './growth.js';
 import { holdersOf } from './holders.js';
-import { largestOnDevice } from './largest-request.js';
 import { liveBlocks } from './live-blocks.js';
 import { courseOf } from './peak.js';
 import { pinningOf } from './pinning.js';
@@ -43,7 +41,6 @@ export function analyze(snapshot: Snapshot, options: AnalyzeOptions = {}): Repor
       capacity,
       request: verdict.device === device ? usableBy : null,
       course: courseOf(snapshot, device, config),
-      config,
     });
   });
   const moment = momentOf(snapshot, options, reports, verdict.device);
@@ -111,25 +108,24 @@ function deviceReport(
     capacity,
     request,
     course,
-    config,
   }: {
     readonly capacity: number | null;
     readonly request: UsableBy | null;
     readonly course: ReturnType<typeof courseOf>;
-    readonly config: Config;
   },
 ): DeviceReport {
   const segments = snapshot.segments.filter((segment) => segment.device === device);
   const trace = snapshot.deviceTraces[device];
   const figures = memoryFigures(segments, request);
+  const room = capacity === null ? null : Math.max(0, capacity - figures.reserved + releasableBytes(segments));
   return {
     device,
     ...figures,
     segments: segments.length,
     blocks: segments.reduce((sum, { blocks }) => sum + blocks.length, 0),
     capacity,
-    largest_request: capacity === null ? null : largestOnDevice(segments, capacity, config),
-    pools: poolReports(segments, request, config),
+    largest_request: room === null ? null : Math.max(figures.largest_free_block, room),
+    pools: poolReports(segments, request),
     events: trace?.length ?? 0,
     out_of_memories: trace?.actions.subarray(0, trace.length).filter((action) => action === OOM).length ?? 0,
     peak: course.peak,

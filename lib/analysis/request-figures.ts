@@ -116,13 +116,8 @@ export function gapsOf(segment: StartSegment): { readonly address: number; reado
   return gaps;
 }
 
-/** Of a free stretch of a segment, what can be given back: a plain segment goes whole or not at all, an expandable one page by page. */
-export function releasableBytes(
-  segment: Pick<StartSegment, 'address' | 'size' | 'segmentType' | 'isExpandable'>,
-  address: number,
-  size: number,
-  config: Config,
-): number {
+/** A plain segment goes back whole or not at all, an expandable one page by page. */
+function releasableBytes(segment: StartSegment, address: number, size: number, config: Config): number {
   if (!segment.isExpandable) return size === segment.size ? size : 0;
   const page =
     config.expandableSegmentsPageSize ?? (segment.segmentType === 'small' ? SMALL_BUFFER : config.largeSegmentSize);
