@@ -57,7 +57,7 @@ export function diffSnapshots(a: Snapshot, b: Snapshot, at: 'end' | 'peak' = 'en
     .filter(({ bytes, count }) => bytes !== 0 || count !== 0)
     .sort((x, y) => y.bytes - x.bytes || y.count - x.count);
   const devices = [...new Set([...devicesOf(a), ...devicesOf(b)])].sort((x, y) => x - y);
-  return { at, devices: devices.map((device) => deviceDifference(a, b, device)), sites: changed };
+  return { at, devices: devices.map((device) => deviceDifference(a, b, device, at)), sites: changed };
 }
 
 function allHolders(snapshot: Snapshot, at: 'end' | 'peak'): Holder[] {
@@ -68,14 +68,9 @@ function allHolders(snapshot: Snapshot, at: 'end' | 'peak'): Holder[] {
   });
 }
 
-function deviceDifference(a: Snapshot, b: Snapshot, device: number): DeviceDifference {
-  const figures = (snapshot: Snapshot) =>
-    memoryFigures(
-      snapshot.segments.filter((segment) => segment.device === device),
-      null,
-    );
-  const before = figures(a);
-  const after = figures(b);
+function deviceDifference(a: Snapshot, b: Snapshot, device: number, at: 'end' | 'peak'): DeviceDifference {
+  const before = totals(a, device, at);
+  const after = totals(b, device, at);
   return {
     device,
     reserved: after.reserved - before.reserved,
@@ -85,4 +80,14 @@ function deviceDifference(a: Snapshot, b: Snapshot, device: number): DeviceDiffe
     allocated_a: before.allocated,
     allocated_b: after.allocated,
   };
+}
+
+function totals(
+  snapshot: Snapshot,
+  device: number,
+  at: 'end' | 'peak',
+): { readonly reserved: number; readonly allocated: number } {
+  const peak = at === 'peak' ? courseOf(snapshot, device, parseConfig(recordedConf(snapshot))).peak : null;
+  const own = snapshot.segments.filter((segment) => segment.device === device);
+  return peak ?? memoryFigures(own, null);
 }

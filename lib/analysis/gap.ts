@@ -1,8 +1,10 @@
 // How the memory of a device is used at the end of a snapshot, and what the gap between reserved and allocated consists of: for the whole
 // device and for each pool and stream. Must not know the events.
 
+import type { Config } from '../allocator/config.js';
 import { SMALL_SIZE } from '../allocator/rounding.js';
 import type { Snapshot, SnapshotSegment } from '../snapshot/model.js';
+import { largestServed } from './largest-request.js';
 import type { MemoryFigures, PoolReport } from './report-format.js';
 
 /** A request that decides which free memory is usable: `rounded` bytes on a stream, of the default pools. */
@@ -62,7 +64,11 @@ function serves({ stream, segmentType, segmentPoolId }: SnapshotSegment, request
 }
 
 /** One for each pool and stream, those with most reserved first. Linear in blocks. */
-export function poolReports(segments: readonly SnapshotSegment[], request: UsableBy | null): PoolReport[] {
+export function poolReports(
+  segments: readonly SnapshotSegment[],
+  request: UsableBy | null,
+  config: Config,
+): PoolReport[] {
   const pools = new Map<string, SnapshotSegment[]>();
   for (const segment of segments) {
     const key = `${segment.segmentType} ${segment.segmentPoolId.join()} ${segment.stream}`;
@@ -80,18 +86,8 @@ export function poolReports(segments: readonly SnapshotSegment[], request: Usabl
         stream,
         segments: own.length,
         ...figures,
-        largest_request: figures.largest_free_block,
+        largest_request: largestServed(segmentType, figures.largest_free_block, config),
       };
     })
     .sort((a, b) => b.reserved - a.reserved);
-}
-
-/** Bytes that the allocator can give back at once: segments of the default pools without a live block. Linear in blocks. */
-export function releasableBytes(segments: readonly SnapshotSegment[]): number {
-  let bytes = 0;
-  for (const { segmentPoolId, blocks, totalSize } of segments) {
-    const isDefault = segmentPoolId[0] === 0 && segmentPoolId[1] === 0;
-    if (isDefault && blocks.every(({ state }) => state === 'inactive')) bytes += totalSize;
-  }
-  return bytes;
 }

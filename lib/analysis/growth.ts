@@ -1,6 +1,7 @@
 // Call sites whose memory grows from iteration to iteration and never comes back. The rule: the least that a site holds within an
 // iteration (its floor) rises in every iteration after the first, which may fill caches. Sites that fluctuate have a steady floor; caches
-// that stop growing stop rising. What it cannot tell: growth that pauses, and a program that is still warming up when it ends.
+// that stop growing stop rising. What it cannot tell: growth that pauses, a program that is still warming up when it ends, and, without
+// annotations, fewer than about ten iterations or what is not a loop at all, such as a model that is being loaded.
 
 import { type Config, DEFAULT_CONFIG } from '../allocator/config.js';
 import { roundSize } from '../allocator/rounding.js';

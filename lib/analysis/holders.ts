@@ -1,8 +1,9 @@
 // Who holds the memory: live blocks summed by call site. Must not know how the blocks were found.
 
+import { scriptExtension } from '../snapshot/call-site.js';
 import { EMPTY_STACK, type Snapshot } from '../snapshot/model.js';
 import type { LiveBlock } from './live-blocks.js';
-import type { Holder } from './report-format.js';
+import type { Holder, ReportFrame } from './report-format.js';
 import { reportFrames } from './report-frames.js';
 
 /** Most bytes first. Linear in blocks. */
@@ -20,11 +21,14 @@ export function holdersOf(snapshot: Snapshot, device: number, blocks: readonly L
   }
   return [...sites.values()]
     .sort((a, b) => b.bytes - a.bytes || a.stack - b.stack)
-    .map(({ stack, before, bytes, count }) => ({
-      device,
-      frames: reportFrames(snapshot.stacks, stack),
-      bytes,
-      count,
-      ...(stack === EMPTY_STACK && { no_stack: before ? ('before_recording' as const) : ('not_recorded' as const) }),
-    }));
+    .map(({ stack, before, bytes, count }) => {
+      const frames = reportFrames(snapshot.stacks, stack);
+      const reason = reasonOf(frames, before);
+      return { device, frames, bytes, count, ...(reason !== null && { no_stack: reason }) };
+    });
+}
+
+function reasonOf(frames: readonly ReportFrame[], before: boolean): NonNullable<Holder['no_stack']> | null {
+  if (frames.length === 0) return before ? 'before_recording' : 'not_recorded';
+  return frames.some(({ filename }) => scriptExtension(filename) !== null) ? null : 'native_only';
 }

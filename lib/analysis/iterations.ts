@@ -1,14 +1,16 @@
 // Where a recording is cut into iterations: at annotations that recur (an optimizer's step), else into equal parts. Must not know what is
 // looked for in them.
 
-import type { DeviceTrace, PyDict, Snapshot } from '../snapshot/model.js';
+import { ALLOC, type DeviceTrace, FREE_REQUESTED, type PyDict, type Snapshot } from '../snapshot/model.js';
 
 /** Without annotations. */
 const PARTS = 10;
 /** An annotation recurs when it begins at least so often. */
 const FEWEST = 4;
+/** A loop frees at least this share of what it allocates; a model that is being loaded, or a pass that is under way, does not. */
+const LOOP_SHARE = 0.75;
 
-/** The first event of each iteration after the first, ascending; `annotation`: what marks them, null for equal parts. */
+/** The first event of each iteration after the first, ascending; `annotation`: what marks them, null for equal parts. None where nothing recurs. */
 export interface Iterations {
   readonly starts: readonly number[];
   readonly annotation: string | null;
@@ -24,7 +26,20 @@ export function iterationsOf(snapshot: Snapshot, device: number, trace: DeviceTr
     if (inside.length >= FEWEST) return { starts: inside, annotation: name };
   }
   const length = Math.floor(trace.length / PARTS);
+  // What comes before a loop belongs into the first part.
+  if (!isLoop(trace, length)) return { starts: [], annotation: null };
   return { starts: Array.from({ length: PARTS - 1 }, (_, i) => (i + 1) * length), annotation: null };
+}
+
+/** Whether the bytes allocated from an event on are mostly freed again. */
+function isLoop({ actions, sizes, length }: DeviceTrace, first: number): boolean {
+  let allocated = 0;
+  let freed = 0;
+  for (let event = first; event < length; event++) {
+    if (actions[event] === ALLOC) allocated += sizes[event] as number;
+    else if (actions[event] === FREE_REQUESTED) freed += sizes[event] as number;
+  }
+  return freed >= LOOP_SHARE * allocated;
 }
 
 /** When each annotation begins, by its name. */

@@ -2,7 +2,6 @@
 // order, never by address alone. Must not know what is concluded from them.
 
 import { type Config, DEFAULT_CONFIG } from '../allocator/config.js';
-import { roundSize } from '../allocator/rounding.js';
 import {
   ALLOC,
   type DeviceTrace,
@@ -11,10 +10,11 @@ import {
   FREE_REQUESTED,
   type Snapshot,
 } from '../snapshot/model.js';
+import { blockSizes } from './block-sizes.js';
 
 export interface LiveBlock {
   readonly address: number;
-  /** Bytes it takes; of blocks that are gone at the end, those of the rounded request. */
+  /** Bytes it takes. */
   readonly size: number;
   readonly stack: number;
   /** The event that allocated it; -1: it was there before the recording. */
@@ -46,7 +46,10 @@ export function liveBlocks(
   const live = finalBlocks(snapshot, device);
   if (trace === undefined) return named(live, undefined, -1);
   const after = event ?? last;
-  for (let at = last; at > after; at--) undo(live, trace, at, config);
+  if (after < last) {
+    const sizes = blockSizes(snapshot, device, config);
+    for (let at = last; at > after; at--) undo(live, trace, at, sizes);
+  }
   return named(live, trace, after);
 }
 
@@ -61,14 +64,14 @@ function finalBlocks(snapshot: Snapshot, device: number): Map<number, Found> {
   return live;
 }
 
-function undo(live: Map<number, Found>, trace: DeviceTrace, event: number, config: Config): void {
+function undo(live: Map<number, Found>, trace: DeviceTrace, event: number, sizes: Float64Array): void {
   const address = trace.addresses[event] as number;
   switch (trace.actions[event]) {
     case ALLOC:
       live.delete(address);
       return;
     case FREE_COMPLETED:
-      live.set(address, { size: roundSize(trace.sizes[event] as number, config), stack: EMPTY_STACK, pending: true });
+      live.set(address, { size: sizes[event] as number, stack: EMPTY_STACK, pending: true });
       return;
     case FREE_REQUESTED: {
       const block = live.get(address);

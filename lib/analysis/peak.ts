@@ -2,7 +2,6 @@
 // that the last point is that state. Must not know who holds the memory.
 
 import type { Config } from '../allocator/config.js';
-import { roundSize } from '../allocator/rounding.js';
 import {
   ALLOC,
   type DeviceTrace,
@@ -14,6 +13,7 @@ import {
   SEGMENT_UNMAP,
   type Snapshot,
 } from '../snapshot/model.js';
+import { blockSizes } from './block-sizes.js';
 import type { DeviceReport } from './report-format.js';
 import { completesAtOnce } from './snapshot-trace.js';
 
@@ -25,13 +25,15 @@ const POINTS = 200;
 /** After each event. Linear in events. */
 export function courseOf(snapshot: Snapshot, device: number, config: Config): Course {
   const trace = snapshot.deviceTraces[device];
-  if (trace === undefined || trace.length === 0) return { peak: null, pending_peak: null, timeline: [] };
+  // One event is no history: PyTorch leaves the last one where the recording was off.
+  if (trace === undefined || trace.length < 2) return { peak: null, pending_peak: null, timeline: [] };
   return new Walk(snapshot, device, trace, config).course();
 }
 
 class Walk {
   readonly #trace: DeviceTrace;
-  readonly #config: Config;
+  /** Size of the block of each event. */
+  readonly #blockSizes: Float64Array;
   /** Size of each block in use, by address. */
   readonly #sizes = new Map<number, number>();
   readonly #pendingByStream = new Map<number, number>();
@@ -41,7 +43,7 @@ class Walk {
 
   constructor(snapshot: Snapshot, device: number, trace: DeviceTrace, config: Config) {
     this.#trace = trace;
-    this.#config = config;
+    this.#blockSizes = blockSizes(snapshot, device, config);
     for (const segment of snapshot.segments) {
       if (segment.device !== device) continue;
       this.#reserved += segment.totalSize;
@@ -93,7 +95,7 @@ class Walk {
         this.#sizes.delete(address);
         return;
       case FREE_COMPLETED: {
-        const size = roundSize(bytes, this.#config);
+        const size = this.#blockSizes[event] as number;
         this.#sizes.set(address, size);
         return this.#addPending(stream, size);
       }

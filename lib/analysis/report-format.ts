@@ -59,14 +59,14 @@ export interface DeviceReport extends MemoryFigures {
   readonly pools: readonly PoolReport[];
   readonly events: number;
   readonly out_of_memories: number;
-  /** Null where there are no events. */
+  /** Null where there is no history. */
   readonly peak: {
     readonly event: number;
     readonly time_us: number | null;
     readonly allocated: number;
     readonly reserved: number;
   } | null;
-  /** Bytes freed but awaited by another stream, at their most; null where there are no events. */
+  /** Bytes freed but awaited by another stream, at their most; null where there never were any, or no history. */
   readonly pending_peak: {
     readonly event: number;
     readonly bytes: number;
@@ -101,7 +101,7 @@ export interface Holder {
   readonly frames: readonly ReportFrame[];
   readonly bytes: number;
   readonly count: number;
-  /** Where there is no stack: why. */
+  /** Where there is no stack of Python or JavaScript: why. `native_only`: the frames are of machine code, as in a backward pass. */
   readonly no_stack?: 'before_recording' | 'not_recorded' | 'native_only';
 }
 

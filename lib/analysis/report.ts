@@ -1,19 +1,21 @@
 // The report on a snapshot: puts the figures together, and says what is not known and why. Each figure is made elsewhere. Must not know
 // files or terminals.
 
+import type { Config } from '../allocator/config.js';
 import { parseConfig } from '../allocator/config-parser.js';
 import { roundSize } from '../allocator/rounding.js';
 import { OOM, type Snapshot } from '../snapshot/model.js';
-import { devicesOf, memoryFigures, poolReports, releasableBytes, type UsableBy } from './gap.js';
+import { devicesOf, memoryFigures, poolReports, type UsableBy } from './gap.js';
 import { growthOf } from './growth.js';
 import { holdersOf } from './holders.js';
+import { largestOnDevice } from './largest-request.js';
 import { liveBlocks } from './live-blocks.js';
 import { courseOf } from './peak.js';
 import { pinningOf } from './pinning.js';
 import { recordedConf } from './recorded-config.js';
 import { type DeviceReport, type Holder, type Report, TIMELINE_FIELDS } from './report-format.js';
 import { notesOn } from './report-notes.js';
-import { judgeSnapshot, type VerdictOptions } from './snapshot-verdict.js';
+import { judgeSnapshot, lastFailure, type VerdictOptions } from './snapshot-verdict.js';
 
 export interface AnalyzeOptions extends VerdictOptions {
   /** Name of the file; several reports are told apart by it. */
@@ -41,6 +43,7 @@ export function analyze(snapshot: Snapshot, options: AnalyzeOptions = {}): Repor
       capacity,
       request: verdict.device === device ? usableBy : null,
       course: courseOf(snapshot, device, config),
+      config,
     });
   });
   const moment = momentOf(snapshot, options, reports, verdict.device);
@@ -91,14 +94,9 @@ function momentOf(
     const highest = [...reports].sort((a, b) => (b.peak?.allocated ?? -1) - (a.peak?.allocated ?? -1))[0];
     return { moment: 'peak', device: highest?.device ?? 0, event: highest?.peak?.event ?? null };
   }
-  const device = snapshot.deviceTraces.findIndex((trace) => lastFailure(trace) !== -1);
-  const trace = snapshot.deviceTraces[device];
-  if (trace === undefined) throw new RangeError('the file records no out of memory');
-  return { moment: 'oom', device, event: lastFailure(trace) };
-}
-
-function lastFailure(trace: Snapshot['deviceTraces'][number]): number {
-  return trace.actions.subarray(0, trace.length).lastIndexOf(OOM);
+  const failure = lastFailure(snapshot);
+  if (failure === null) throw new RangeError('the file records no out of memory');
+  return { moment: 'oom', device: failure.device, event: failure.event };
 }
 
 function deviceReport(
@@ -108,24 +106,25 @@ function deviceReport(
     capacity,
     request,
     course,
+    config,
   }: {
     readonly capacity: number | null;
     readonly request: UsableBy | null;
     readonly course: ReturnType<typeof courseOf>;
+    readonly config: Config;
   },
 ): DeviceReport {
   const segments = snapshot.segments.filter((segment) => segment.device === device);
   const trace = snapshot.deviceTraces[device];
   const figures = memoryFigures(segments, request);
-  const room = capacity === null ? null : Math.max(0, capacity - figures.reserved + releasableBytes(segments));
   return {
     device,
     ...figures,
     segments: segments.length,
     blocks: segments.reduce((sum, { blocks }) => sum + blocks.length, 0),
     capacity,
-    largest_request: room === null ? null : Math.max(figures.largest_free_block, room),
-    pools: poolReports(segments, request),
+    largest_request: capacity === null ? null : largestOnDevice(segments, capacity, config),
+    pools: poolReports(segments, request, config),
     events: trace?.length ?? 0,
     out_of_memories: trace?.actions.subarray(0, trace.length).filter((action) => action === OOM).length ?? 0,
     peak: course.peak,
@@ -136,8 +135,8 @@ function deviceReport(
 }
 
 /**
- * Several reports, one per rank, as one: each entry names its file, the worst comes first (an out of memory before none, then by the gap
- * between reserved and allocated), and the verdict is that of the worst.
+ * Several reports, one per rank, as one: each entry names its file, the worst comes first (one whose request fails before others,
+ * then an out of memory before none, then by the gap between reserved and allocated), and the verdict is that of the worst.
  */
 export function mergeReports(reports: readonly Report[]): Report {
   const [only] = reports;
@@ -146,7 +145,10 @@ export function mergeReports(reports: readonly Report[]): Report {
     Math.max(0, ...report.devices.map(({ reserved, allocated }) => reserved - allocated));
   const failures = (report: Report): number => report.devices.reduce((sum, device) => sum + device.out_of_memories, 0);
   const worstFirst = [...reports].sort(
-    (a, b) => Number(failures(b) > 0) - Number(failures(a) > 0) || gapOf(b) - gapOf(a),
+    (a, b) =>
+      Number(b.verdict.kind !== 'none') - Number(a.verdict.kind !== 'none') ||
+      Number(failures(b) > 0) - Number(failures(a) > 0) ||
+      gapOf(b) - gapOf(a),
   );
   const worst = worstFirst[0];
   if (worst === undefined) throw new RangeError('there is no report to merge');

@@ -116,11 +116,22 @@ export function gapsOf(segment: StartSegment): { readonly address: number; reado
   return gaps;
 }
 
-/** A plain segment goes back whole or not at all, an expandable one page by page. */
-function releasableBytes(segment: StartSegment, address: number, size: number, config: Config): number {
+/** Bytes of a free stretch that can go back: a plain segment goes whole or not at all, an expandable one page by page. */
+export function releasableBytes(
+  segment: Pick<StartSegment, 'address' | 'size' | 'segmentType' | 'isExpandable'>,
+  address: number,
+  size: number,
+  config: Config,
+): number {
   if (!segment.isExpandable) return size === segment.size ? size : 0;
-  const page =
-    config.expandableSegmentsPageSize ?? (segment.segmentType === 'small' ? SMALL_BUFFER : config.largeSegmentSize);
+  const page = pageSize(segment.segmentType, config);
   const offset = address - segment.address;
   return Math.max(0, Math.floor((offset + size) / page) * page - Math.ceil(offset / page) * page);
+}
+
+/** Bytes of a page of an expandable segment: the driver maps multiples of 2 MiB. */
+export function pageSize(segmentType: 'small' | 'large', config: Config): number {
+  const wanted =
+    config.expandableSegmentsPageSize ?? (segmentType === 'small' ? SMALL_BUFFER : config.largeSegmentSize);
+  return Math.ceil(wanted / SMALL_BUFFER) * SMALL_BUFFER;
 }

@@ -8,13 +8,14 @@ import { UnsupportedError } from '../errors.js';
 import { type DeviceTrace, OOM, type Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { type Advice, advise } from './advice.js';
+import { liveBlocks } from './live-blocks.js';
 import { recordedConf, recordedTotal } from './recorded-config.js';
 import type { VerdictReport } from './report-format.js';
 import { failureFigures, type RecordedRequest, type RequestFigures, requestFigures } from './request-figures.js';
 import { openRecording, type Recording } from './snapshot-replay.js';
 import { streamsOf } from './snapshot-trace.js';
 import { snapshotWorkload } from './snapshot-workload.js';
-import { stateBefore } from './start-state.js';
+import { type StartSegment, stateBefore } from './start-state.js';
 
 export interface VerdictOptions {
   /** Bytes of a request that is asked about, made at the end. Without it: the last out of memory of the file. */
@@ -47,8 +48,7 @@ export function judgeSnapshot(snapshot: Snapshot, options: VerdictOptions = {}):
   const moment = momentOf(snapshot, options, failure);
   if (moment === null) return none(snapshot, options);
   const { device, event, request } = moment;
-  const trace = snapshot.deviceTraces[device];
-  const { segments } = stateBefore(event ?? trace?.length ?? 0, snapshot, device, config);
+  const segments = stateAt(event, snapshot, device, config);
   const figures = requestFigures(segments, request, config);
   const capacity = options.capacity ?? capacityOf(snapshot, failure, config);
   const verdict =
@@ -81,7 +81,8 @@ function momentOf(snapshot: Snapshot, options: VerdictOptions, failure: Failure 
   return { device, event, request: { bytes: size, stream: failure.stream }, source: 'event', failure };
 }
 
-interface Failure {
+/** A request that ran out of memory. Bytes. */
+export interface Failure {
   readonly device: number;
   readonly event: number;
   readonly size: number;
@@ -89,8 +90,18 @@ interface Failure {
   readonly deviceFree: number;
 }
 
-/** The last out of memory among the events. */
-function lastFailure(snapshot: Snapshot, only: number | undefined): Failure | null {
+/** The state at an event that changes nothing; null: at the end. Sizes that the file does not state are those of the blocks placed along the events. */
+function stateAt(event: number | null, snapshot: Snapshot, device: number, config: Config): readonly StartSegment[] {
+  if (event === null) return stateBefore(snapshot.deviceTraces[device]?.length ?? 0, snapshot, device, config).segments;
+  const sizes = new Map(liveBlocks(snapshot, device, event, config).map(({ address, size }) => [address, size]));
+  return stateBefore(event, snapshot, device, config).segments.map((segment) => ({
+    ...segment,
+    blocks: segment.blocks.map((block) => ({ ...block, size: sizes.get(block.address) ?? block.size })),
+  }));
+}
+
+/** The last out of memory among the events, of all devices or one; null when there is none. Linear in events. */
+export function lastFailure(snapshot: Snapshot, only?: number): Failure | null {
   let last: Failure | null = null;
   let lastTime = Number.NEGATIVE_INFINITY;
   snapshot.deviceTraces.forEach((trace: DeviceTrace, device) => {
@@ -115,7 +126,7 @@ function capacityOf(snapshot: Snapshot, failure: Failure | null, config: Config)
   const total = recordedTotal(snapshot);
   if (total !== null) return Math.trunc(total * (config.perProcessMemoryFraction ?? 1));
   if (failure === null) return null;
-  const { segments } = stateBefore(failure.event, snapshot, failure.device, config);
+  const segments = stateAt(failure.event, snapshot, failure.device, config);
   return segments.reduce((sum, { size }) => sum + size, 0) + failure.deviceFree;
 }
 

@@ -67,6 +67,7 @@ export interface SnapshotSegment extends AsRead {
   readonly place?: readonly [range: number, offset: number];
 }
 
+/** `layout` is empty for a file that was the bare list of segments, as the oldest PyTorch gives it. */
 export interface Snapshot extends AsRead {
   /** As read; ours are sorted by range and offset. `extra` holds `allocator_settings`, `external_annotations` and unknown keys. */
   readonly segments: readonly SnapshotSegment[];

@@ -4,7 +4,8 @@ import { SnapshotFormatError } from '../../lib/errors.js';
 import { type PyValue, Tuple } from '../../lib/snapshot/model.js';
 import { readPickle } from '../../lib/snapshot/pickle-machine.js';
 import { decodeUtf8 } from '../../lib/snapshot/pickle-strings.js';
-import { HAS_PYTHON, pickleOf, python } from '../support/pickle-bytes.js';
+import { pickleOf } from '../support/pickle-bytes.js';
+import { hasPython, python } from '../support/python.js';
 
 /** Bytes from a text in which `\xNN` stands for a byte, as Python shows them. */
 const raw = (text: string): Uint8Array =>
@@ -286,7 +287,7 @@ function source(value: PyValue): string {
   return `[${(value as PyValue[]).map(source).join()}]`;
 }
 
-it.skipIf(!HAS_PYTHON)(
+it.skipIf(!hasPython)(
   'reads what Python writes, in every protocol and with either of its picklers (needs python3)',
   () => {
     const seed = Date.now() & 0x7fffffff;
@@ -302,7 +303,7 @@ for line in sys.stdin:
         pickle._Pickler(file, protocol).dump(value)
         print(file.getvalue().hex())
 `;
-    const lines = python(program, [], samples.map(source).join('\n')).toString().trim().split('\n');
+    const lines = python(program, [], samples.map(source).join('\n')).trim().split('\n');
     expect(lines.length).toBe(samples.length * 12);
     lines.forEach((line, i) => {
       const read = readPickle(Uint8Array.from(Buffer.from(line, 'hex')));

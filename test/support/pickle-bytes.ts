@@ -1,7 +1,6 @@
 // Pickles for tests, written independently of the package: as Python's pickler does in protocol 4 (or 2 and 5), with everything that can be
-// shared in the memo. And Python itself, where it is installed.
+// shared in the memo.
 
-import { execFileSync } from 'node:child_process';
 import { type PyValue, Tuple } from '../../lib/snapshot/model.js';
 
 /** A value as tests write it: objects are dicts with text keys. */
@@ -98,21 +97,4 @@ function bytesOf(length: number, fill: (view: DataView) => void): number[] {
   const view = new DataView(new ArrayBuffer(length));
   fill(view);
   return [...new Uint8Array(view.buffer)];
-}
-
-/** Runs a Python program; its standard output. */
-export function python(program: string, args: readonly string[] = [], input = ''): Buffer {
-  return execFileSync('python3', ['-c', program, ...args], { input, maxBuffer: 2 ** 30 });
-}
-
-/** Whether there is a Python to compare with. */
-export const HAS_PYTHON = hasPython();
-
-function hasPython(): boolean {
-  try {
-    python('');
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -7,10 +7,11 @@ const REQUIRED = process.env.CUDALLOC_REQUIRE_SHARED === '1';
 /** Whether tests that need Python are to run. */
 export const hasPython = REQUIRED || spawnSync('python3', ['--version']).status === 0;
 
-/** Runs a program. @returns what it printed @throws Error with its messages when it fails */
-export function python(program: string, args: readonly string[] = []): string {
+/** Runs a program. @param input what it reads @returns what it printed @throws Error with its messages when it fails */
+export function python(program: string, args: readonly string[] = [], input = ''): string {
   const { status, stdout, stderr, error } = spawnSync('python3', ['-c', program, ...args], {
     encoding: 'utf8',
+    input,
     maxBuffer: 2 ** 28,
   });
   if (status !== 0) throw new Error(`python3: ${error?.message ?? stderr}`);
