@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { TraceRunner } from '../dist/analysis/trace-runner.js';
+import { TraceRunner } from '../dist/analysis/replay/trace-runner.js';
 import { openDevice, readTrace } from '../dist/index.js';
 import { machine, nanoseconds, SMOKE, twoCrossings } from './support.mjs';
 

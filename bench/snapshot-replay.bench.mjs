@@ -1,8 +1,8 @@
 // How fast a snapshot is replayed exactly, and analysed: one of a million events, recorded here on the simulated device.
 
 import { CachingAllocator } from '../dist/allocator/caching-allocator.js';
-import { analyze } from '../dist/analysis/report.js';
-import { openRecording, replayExactly } from '../dist/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../dist/analysis/replay/snapshot-replay.js';
+import { analyze } from '../dist/analysis/report/report.js';
 import { SimDevice } from '../dist/device/sim.js';
 import { machine, randomNumbers, SMOKE } from './support.mjs';
 

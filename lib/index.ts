@@ -14,19 +14,19 @@ export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './
 export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
 export type { PressureHandler } from './allocator/pressure-handlers.js';
-export { diffSnapshots, type SnapshotDifference } from './analysis/diff.js';
-export type { ReplayOptions, ReplayResult } from './analysis/replay.js';
-export type { ReplayReport } from './analysis/replay-format.js';
-export { replay, type SnapshotReplayResult } from './analysis/replay-input.js';
-export { type AnalyzeOptions, analyze, mergeReports } from './analysis/report.js';
-export type { Report } from './analysis/report-format.js';
+export type { ReplayReport } from './analysis/replay/format.js';
+export { replay, type SnapshotReplayResult } from './analysis/replay/input.js';
+export type { ReplayOptions, ReplayResult } from './analysis/replay/replay.js';
 export {
   type Fidelity,
   openRecording,
   type Recording,
   replayExactly,
   replayUnder,
-} from './analysis/snapshot-replay.js';
+} from './analysis/replay/snapshot-replay.js';
+export { diffSnapshots, type SnapshotDifference } from './analysis/report/diff.js';
+export type { Report } from './analysis/report/format.js';
+export { type AnalyzeOptions, analyze, mergeReports } from './analysis/report/report.js';
 export { openDevice } from './device/open.js';
 export type {
   Backend,

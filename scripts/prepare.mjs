@@ -104,12 +104,27 @@ function buildAddon() {
   remember(stamp);
 }
 
+/**
+ * tsc leaves the outputs of sources that are gone, and they would be packed.
+ *
+ * @param {string[]} outputs
+ */
+function removeStale(outputs) {
+  if (!existsSync(at('dist'))) return;
+  const wanted = new Set(outputs.map((path) => path.replace(/\.js$/, '')));
+  for (const name of readdirSync(at('dist'), { recursive: true, encoding: 'utf8' })) {
+    const path = at('dist', name);
+    if (/\.(js|d\.ts)(\.map)?$/.test(name) && !wanted.has(path.replace(/\.(js|d\.ts)(\.map)?$/, ''))) rmSync(path);
+  }
+}
+
 function compileLibrary() {
   if (!existsSync(at('lib'))) return;
   const stamp = at('build', 'lib.stamp');
   const outputs = readdirSync(at('lib'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
     .map((name) => at('dist', name.replace(/\.ts$/, '.js')));
+  removeStale(outputs);
   const complete = outputs.every((path) => existsSync(path));
   if (complete && modified(stamp) >= newest([at('lib'), at('tsconfig.json')])) return;
   // tsc looks at its notes, not at what is there.

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
-import { openRecording, replayExactly } from '../lib/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../lib/analysis/replay/snapshot-replay.js';
 import { CachingAllocator, OutOfMemoryError, readSnapshot, type Snapshot, writeSnapshot } from '../lib/index.js';
 import { MIB, open, thrownBy } from './support/devices.js';
 import { OWN_PROGRAMS } from './support/own-programs.js';

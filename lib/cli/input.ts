@@ -2,9 +2,9 @@
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import { constants, gunzipSync } from 'node:zlib';
-import { openRecording } from '../analysis/snapshot-replay.js';
-import { snapshotWorkload } from '../analysis/snapshot-workload.js';
-import { traceWorkload, type Workload } from '../analysis/workload.js';
+import { openRecording } from '../analysis/replay/snapshot-replay.js';
+import { snapshotWorkload } from '../analysis/tune/snapshot-workload.js';
+import { traceWorkload, type Workload } from '../analysis/tune/workload.js';
 import { readSnapshot, readTrace } from '../snapshot/files.js';
 import type { Snapshot } from '../snapshot/model.js';
 import type { Trace } from '../snapshot/trace.js';

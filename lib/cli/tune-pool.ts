@@ -2,8 +2,8 @@
 // quicker. Must not know which candidates there are.
 
 import { Worker } from 'node:worker_threads';
-import type { Candidate } from '../analysis/smallest-capacity.js';
-import type { TunedSetting } from '../analysis/tune.js';
+import type { Candidate } from '../analysis/tune/smallest-capacity.js';
+import type { TunedSetting } from '../analysis/tune/tune.js';
 import type { TuneAnswer, TuneTask, TuneWorkerData } from './tune-worker.js';
 
 export class TunePool {

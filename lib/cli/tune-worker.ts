@@ -1,8 +1,8 @@
 // A thread that tries settings: reads the input once, then answers candidates one after the other. Knows nothing of the search.
 
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Candidate } from '../analysis/smallest-capacity.js';
-import { evaluateSettings, type TunedSetting } from '../analysis/tune.js';
+import type { Candidate } from '../analysis/tune/smallest-capacity.js';
+import { evaluateSettings, type TunedSetting } from '../analysis/tune/tune.js';
 import { readInput, workloadOf } from './input.js';
 
 /** What a worker is made with. */

@@ -17,11 +17,11 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { constants, gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotFormatError, TraceFormatError } from '../errors.js';
+import { formatJsonSnapshot } from './json/write-json.js';
 import type { Snapshot } from './model.js';
+import { formatPickleSnapshot } from './pickle/write-pickle.js';
 import { parseSnapshot, type ReadOptions } from './read-snapshot.js';
 import { formatTrace, parseTrace, type Trace } from './trace.js';
-import { formatJsonSnapshot } from './write-json.js';
-import { formatPickleSnapshot } from './write-pickle.js';
 
 /** The longest text that a string of this engine holds; far beyond any trace. */
 const MAX_TEXT_BYTES = 2 ** 29 - 24;

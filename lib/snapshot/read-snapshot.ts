@@ -1,9 +1,9 @@
 // Reads a snapshot whatever its format, told by its first bytes. Pure: the bytes come from someone else, decompressed.
 
 import { SnapshotFormatError } from '../errors.js';
+import { parseJsonFile } from './json/read-json.js';
 import type { Snapshot } from './model.js';
-import { parseJsonFile } from './read-json.js';
-import { parsePickle } from './read-pickle.js';
+import { parsePickle } from './pickle/read-pickle.js';
 
 export interface ReadOptions {
   /** Whether a file that was cut or damaged is read as far as it is whole; `Snapshot.salvaged` then says what is missing. */

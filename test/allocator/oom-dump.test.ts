@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { CachingAllocator } from '../../lib/allocator/caching-allocator.js';
 import { type DumpOnOutOfMemory, installSnapshotWriter } from '../../lib/allocator/oom-dump.js';
 import type { PolicyName } from '../../lib/allocator/policy.js';
-import { openRecording, replayExactly } from '../../lib/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../../lib/analysis/replay/snapshot-replay.js';
 import { ConfigError, OutOfMemoryError } from '../../lib/errors.js';
 import { OOM, type Snapshot, type TraceEntry } from '../../lib/snapshot/model.js';
 import { MIB, open, thrownBy } from '../support/devices.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openRecording, replayExactly } from '../../lib/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../../lib/analysis/replay/snapshot-replay.js';
 import { readSnapshot } from '../../lib/snapshot/files.js';
 import { cli } from '../support/cli.js';
 import { buildStandIns, standInEnvironment } from '../support/stand-ins.js';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ReplayReport } from '../../lib/analysis/replay-format.js';
+import type { ReplayReport } from '../../lib/analysis/replay/format.js';
 import { readTrace, writeTrace } from '../../lib/snapshot/files.js';
 import { ROOT, temporaryFolder } from '../support/child.js';
 import { cli, rule } from '../support/cli.js';

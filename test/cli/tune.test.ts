@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { tune } from '../../lib/analysis/tune.js';
-import { traceWorkload } from '../../lib/analysis/workload.js';
+import { tune } from '../../lib/analysis/tune/tune.js';
+import { traceWorkload } from '../../lib/analysis/tune/workload.js';
 import type { TuneReport } from '../../lib/cli/render/tune.js';
 import { readTrace } from '../../lib/snapshot/files.js';
 import { ROOT, temporaryFolder } from '../support/child.js';

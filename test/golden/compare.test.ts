@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { replay } from '../../lib/analysis/replay.js';
+import { replay } from '../../lib/analysis/replay/replay.js';
 import { SimDevice } from '../../lib/device/sim.js';
 import { compareReplay } from '../support/compare-replay.js';
 import { type GoldenCase, goldenCases, readCaseTrace, readExpected } from '../support/golden-cases.js';

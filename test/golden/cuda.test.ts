@@ -3,7 +3,7 @@
 
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { replay } from '../../lib/analysis/replay.js';
+import { replay } from '../../lib/analysis/replay/replay.js';
 import { UnsupportedError } from '../../lib/errors.js';
 import { fitsDevice, openStandIn, useStandInDriver } from '../support/cuda-stand-in.js';
 import { thrownBy } from '../support/devices.js';

@@ -2,7 +2,7 @@
 // them, from the command line; the others say why they cannot.
 
 import { describe, expect, test } from 'vitest';
-import { openRecording, replayExactly } from '../../lib/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../../lib/analysis/replay/snapshot-replay.js';
 import { readSnapshot } from '../../lib/snapshot/files.js';
 import { ALLOC, type DeviceTrace, type Snapshot } from '../../lib/snapshot/model.js';
 import { cli } from '../support/cli.js';

@@ -1,11 +1,12 @@
 // A redacted snapshot says nothing that a person could have named, and replays and analyses as the original does.
 
 import { describe, expect, it } from 'vitest';
-import { analyze } from '../../lib/analysis/report.js';
-import { openRecording, replayExactly } from '../../lib/analysis/snapshot-replay.js';
+import { openRecording, replayExactly } from '../../lib/analysis/replay/snapshot-replay.js';
+import { analyze } from '../../lib/analysis/report/report.js';
 import { UnsupportedError } from '../../lib/errors.js';
 import { callSite } from '../../lib/snapshot/call-site.js';
 import { readSnapshot } from '../../lib/snapshot/files.js';
+import { formatJsonSnapshot } from '../../lib/snapshot/json/write-json.js';
 import {
   type DeviceTrace,
   DeviceTraceBuilder,
@@ -15,9 +16,8 @@ import {
   StackTable,
   Tuple,
 } from '../../lib/snapshot/model.js';
+import { formatPickleSnapshot } from '../../lib/snapshot/pickle/write-pickle.js';
 import { FIRST_TIME_US, redact } from '../../lib/snapshot/redact.js';
-import { formatJsonSnapshot } from '../../lib/snapshot/write-json.js';
-import { formatPickleSnapshot } from '../../lib/snapshot/write-pickle.js';
 import { oddSnapshot } from '../support/odd-snapshot.js';
 import { record } from '../support/recordings.js';
 import { SHARED_SNAPSHOTS } from '../support/shared-snapshots.js';

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { readSnapshot, snapshotFormatOf, writePieces, writeSnapshot } from '../../lib/snapshot/files.js';
-import { formatJsonSnapshot } from '../../lib/snapshot/write-json.js';
-import { formatPickleSnapshot } from '../../lib/snapshot/write-pickle.js';
+import { formatJsonSnapshot } from '../../lib/snapshot/json/write-json.js';
+import { formatPickleSnapshot } from '../../lib/snapshot/pickle/write-pickle.js';
 import { temporaryFolder } from '../support/child.js';
 import { oddSnapshot } from '../support/odd-snapshot.js';
 

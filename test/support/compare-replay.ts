@@ -1,7 +1,7 @@
 // When a replay's report equals a golden file: everything the golden file says is the same, apart from what it leaves out
 // (`trace_complete`) and from what its meta.json declares to depend on an order that is not specified.
 
-import type { ReplayReport } from '../../lib/analysis/replay-format.js';
+import type { ReplayReport } from '../../lib/analysis/replay/format.js';
 import type { GoldenExpected, GoldenMeta } from './golden-cases.js';
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { ReplayReport } from '../../lib/analysis/replay-format.js';
+import type { ReplayReport } from '../../lib/analysis/replay/format.js';
 import { readTrace } from '../../lib/snapshot/files.js';
 import { type Trace, TraceOp } from '../../lib/snapshot/trace.js';
 import { REPOSITORY } from './shared-data.js';

@@ -2,7 +2,7 @@
 // were equal is printed at the end.
 
 import { afterAll, describe, expect, it } from 'vitest';
-import { replay } from '../../lib/analysis/replay.js';
+import { replay } from '../../lib/analysis/replay/replay.js';
 import type { Device } from '../../lib/device/types.js';
 import { compareReplay } from './compare-replay.js';
 import { type GoldenCase, goldenCases, readCaseTrace, readExpected } from './golden-cases.js';

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The root of the repository. */
-export const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
+export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 
 const SHARED = resolve(REPOSITORY, process.env.CUDALLOC_SHARED ?? '../shared');
 

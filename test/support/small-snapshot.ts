@@ -4,9 +4,9 @@
 import { expect } from 'vitest';
 import { SnapshotFormatError } from '../../lib/errors.js';
 import { type PyValue, type Snapshot, Tuple } from '../../lib/snapshot/model.js';
-import { readPickle } from '../../lib/snapshot/pickle-machine.js';
+import { readPickle } from '../../lib/snapshot/pickle/machine.js';
+import { formatPickleSnapshot } from '../../lib/snapshot/pickle/write-pickle.js';
 import { parseSnapshot } from '../../lib/snapshot/read-snapshot.js';
-import { formatPickleSnapshot } from '../../lib/snapshot/write-pickle.js';
 import { type Plain, type PlainDict, pickleOf } from './pickle-bytes.js';
 import { python } from './python.js';
 

@@ -4,8 +4,8 @@
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { PolicyName } from '../../allocator/policy.js';
-import { checkSettings } from '../../analysis/settings-check.js';
-import { evaluateSettings } from '../../analysis/tune.js';
+import { checkSettings } from '../../analysis/conf/settings-check.js';
+import { evaluateSettings } from '../../analysis/tune/tune.js';
 import { readInput, workloadOf } from '../input.js';
 import { sizeOption } from '../options.js';
 import { type ConfReport, renderConf, type SettingsOnWorkload } from '../render/conf.js';

@@ -1,13 +1,13 @@
 // `cudalloc convert`: a snapshot in another format. Knows options, names and wording; the formats are under snapshot/ and analysis/.
 
 import { type Command, Option } from 'commander';
-import { openRecording, requestsOf } from '../../analysis/snapshot-replay.js';
+import { openRecording, requestsOf } from '../../analysis/replay/snapshot-replay.js';
 import { readSnapshot } from '../../snapshot/files.js';
+import { formatJsonSnapshot } from '../../snapshot/json/write-json.js';
 import type { Snapshot } from '../../snapshot/model.js';
-import { formatPerfettoTrace } from '../../snapshot/perfetto.js';
+import { formatPerfettoTrace } from '../../snapshot/perfetto/perfetto.js';
+import { formatPickleSnapshot } from '../../snapshot/pickle/write-pickle.js';
 import { formatTrace, type TraceComment } from '../../snapshot/trace.js';
-import { formatJsonSnapshot } from '../../snapshot/write-json.js';
-import { formatPickleSnapshot } from '../../snapshot/write-pickle.js';
 import { countOption } from '../options.js';
 import { outputOf, STDOUT, writeOutput } from '../output-file.js';
 import { formatCount } from '../render/style.js';

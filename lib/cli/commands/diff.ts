@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { diffSnapshots } from '../../analysis/diff.js';
+import { diffSnapshots } from '../../analysis/report/diff.js';
 import { readSnapshot } from '../../snapshot/files.js';
 import { countOption } from '../options.js';
 import { renderDiff } from '../render/diff.js';

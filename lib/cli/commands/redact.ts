@@ -2,9 +2,9 @@
 
 import type { Command } from 'commander';
 import { readSnapshot, type SnapshotFormat, snapshotFormatOf } from '../../snapshot/files.js';
+import { formatJsonSnapshot } from '../../snapshot/json/write-json.js';
+import { formatPickleSnapshot } from '../../snapshot/pickle/write-pickle.js';
 import { redact } from '../../snapshot/redact.js';
-import { formatJsonSnapshot } from '../../snapshot/write-json.js';
-import { formatPickleSnapshot } from '../../snapshot/write-pickle.js';
 import { outputOf, STDOUT, writeOutput } from '../output-file.js';
 import { formatCount } from '../render/style.js';
 

@@ -3,8 +3,8 @@
 
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { type ReplayResult, replay } from '../../analysis/replay.js';
-import type { ReplayReport } from '../../analysis/replay-format.js';
+import type { ReplayReport } from '../../analysis/replay/format.js';
+import { type ReplayResult, replay } from '../../analysis/replay/replay.js';
 import {
   type Fidelity,
   openRecording,
@@ -12,7 +12,7 @@ import {
   ROOMY_CAPACITY,
   replayExactly,
   replayUnder,
-} from '../../analysis/snapshot-replay.js';
+} from '../../analysis/replay/snapshot-replay.js';
 import { openDevice } from '../../device/open.js';
 import type { Device } from '../../device/types.js';
 import { ConfigError } from '../../errors.js';

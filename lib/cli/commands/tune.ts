@@ -7,7 +7,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseConfig } from '../../allocator/config-parser.js';
 import { formatConfig } from '../../allocator/format-config.js';
 import type { PolicyName } from '../../allocator/policy.js';
-import { searchSettings, type TunedSetting } from '../../analysis/tune.js';
+import { searchSettings, type TunedSetting } from '../../analysis/tune/tune.js';
 import { CudallocError } from '../../errors.js';
 import { readInput, workloadOf } from '../input.js';
 import { countOption, sizeOption } from '../options.js';

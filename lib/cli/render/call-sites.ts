@@ -1,6 +1,6 @@
 // Call sites in one line each, and how rows that share one are summed. Pure text.
 
-import type { ReportFrame } from '../../analysis/report-format.js';
+import type { ReportFrame } from '../../analysis/report/format.js';
 import { formatCallSite, namingFrame } from '../../snapshot/call-site.js';
 
 /** `forward (net.py:12)`; what there is instead of a stack where there is none. */

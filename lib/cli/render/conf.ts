@@ -1,7 +1,7 @@
 // The check of a settings string for people: what is wrong and where, what each option does, what it would change. Pure text.
 
-import type { SettingsCheck, TorchCheck } from '../../analysis/settings-check.js';
-import type { TunedSetting } from '../../analysis/tune.js';
+import type { SettingsCheck, TorchCheck } from '../../analysis/conf/settings-check.js';
+import type { TunedSetting } from '../../analysis/tune/tune.js';
 import { formatSize } from '../../units.js';
 import { formatCount, indent, style, table, wrap } from './style.js';
 

@@ -1,6 +1,6 @@
 // The difference of two snapshots for people. Pure text.
 
-import type { SnapshotDifference } from '../../analysis/diff.js';
+import type { SnapshotDifference } from '../../analysis/report/diff.js';
 import { formatSize } from '../../units.js';
 import { siteOf, sumBySite } from './call-sites.js';
 import { formatCount, style, table } from './style.js';

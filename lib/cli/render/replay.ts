@@ -1,8 +1,8 @@
 // The outcome of a replay for people: one table, the first out of memory explained. Pure text.
 
-import type { ReplayResult } from '../../analysis/replay.js';
-import { DRIVER_CALLS, type ReplayReport } from '../../analysis/replay-format.js';
-import type { Fidelity, Recording } from '../../analysis/snapshot-replay.js';
+import { DRIVER_CALLS, type ReplayReport } from '../../analysis/replay/format.js';
+import type { ReplayResult } from '../../analysis/replay/replay.js';
+import type { Fidelity, Recording } from '../../analysis/replay/snapshot-replay.js';
 import { formatSize } from '../../units.js';
 import { formatCount, indent, style, table, wrap } from './style.js';
 

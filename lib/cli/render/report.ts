@@ -1,8 +1,8 @@
 // The report on a snapshot for people: the answer first, then the numbers it rests on. Pure text.
 
-import type { OutOfMemoryMessage } from '../../analysis/oom-message.js';
-import type { MessageVerdict } from '../../analysis/oom-message-verdict.js';
-import type { DeviceReport, Report, VerdictReport } from '../../analysis/report-format.js';
+import type { DeviceReport, Report, VerdictReport } from '../../analysis/report/format.js';
+import type { OutOfMemoryMessage } from '../../analysis/report/oom-message.js';
+import type { MessageVerdict } from '../../analysis/report/oom-message-verdict.js';
 import { formatSize } from '../../units.js';
 import { siteOf, sumBySite } from './call-sites.js';
 import { formatCount, indent, style, table, wrap } from './style.js';

@@ -1,7 +1,7 @@
 // The outcome of a search for settings for people: the table, and the line to paste. Pure text.
 
-import { optionStatus, optionVersions, settingsVariable, sinceWhen } from '../../analysis/torch-versions.js';
-import { needsLess, type TunedSetting } from '../../analysis/tune.js';
+import { optionStatus, optionVersions, settingsVariable, sinceWhen } from '../../analysis/conf/torch-versions.js';
+import { needsLess, type TunedSetting } from '../../analysis/tune/tune.js';
 import { formatSize } from '../../units.js';
 import { formatCount, indent, style, table, wrap } from './style.js';
 
