@@ -1,9 +1,10 @@
-// How the tests run: each file in a process of its own (the addon keeps process-wide state), in three projects so that
+// How the tests run: each file in a process of its own (the addon keeps process-wide state), in four projects so that
 // one can be run alone: `npx vitest run --project unit`. Knows nothing of what is tested.
 
 import { defineConfig } from 'vitest/config';
 
 const golden = ['test/golden/**/*.test.ts'];
+const browser = ['test/browser/**/*.test.ts'];
 const packaging = ['test/package/**/*.test.ts'];
 
 // The developer's own settings would change what the allocator does; the test processes inherit this environment.
@@ -32,12 +33,13 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/**/*.test.ts'],
-          exclude: [...golden, ...packaging],
+          exclude: [...golden, ...browser, ...packaging],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },
       },
       { extends: true, test: { name: 'golden', include: golden, testTimeout: 300_000, hookTimeout: 60_000 } },
+      { extends: true, test: { name: 'browser', include: browser, testTimeout: 120_000, hookTimeout: 60_000 } },
       { extends: true, test: { name: 'package', include: packaging, testTimeout: 180_000, hookTimeout: 300_000 } },
     ],
   },

@@ -10,7 +10,7 @@ import {
   FREE_REQUESTED,
   type Snapshot,
 } from '../../snapshot/model.js';
-import { blockSizes } from './block-sizes.js';
+import { blockSizes } from '../recording/block-sizes.js';
 
 export interface LiveBlock {
   readonly address: number;

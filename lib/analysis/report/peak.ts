@@ -13,8 +13,8 @@ import {
   SEGMENT_UNMAP,
   type Snapshot,
 } from '../../snapshot/model.js';
+import { blockSizes } from '../recording/block-sizes.js';
 import { completesAtOnce } from '../recording/snapshot-trace.js';
-import { blockSizes } from './block-sizes.js';
 import type { DeviceReport } from './format.js';
 
 export type Course = Pick<DeviceReport, 'peak' | 'pending_peak' | 'timeline'>;

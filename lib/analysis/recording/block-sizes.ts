@@ -12,7 +12,7 @@ import {
   SEGMENT_FREE,
   type Snapshot,
 } from '../../snapshot/model.js';
-import { rebuildStart, type StartSegment } from '../recording/start-state.js';
+import { rebuildStart, type StartSegment } from './start-state.js';
 
 /**
  * By event: bytes of the block that it allocates or frees, 0 for other events. The rounded request, and in plain segments of the large pool

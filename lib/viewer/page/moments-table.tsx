@@ -1,0 +1,67 @@
+// The moments worth knowing as a table of numbers: what the picture shows, for reading and for screen readers.
+
+import { formatSize } from '../../units.js';
+import { momentOf } from './keys.js';
+import type { ViewProps } from './view-props.js';
+
+export function MomentsTable(props: ViewProps) {
+  const { history, state, update } = props;
+  const { allocated, active, reserved } = history.lifetimes;
+  const rows: readonly (readonly [name: string, moment: number])[] = [
+    ['start', -1],
+    ['peak', history.peak],
+    ...history.outOfMemories.slice(0, 5).map((event) => ['out of memory', event] as const),
+    ['end', history.events - 1],
+    ...(state.other === null ? [] : [['compared', Math.round(state.other)] as const]),
+    ['cursor', momentOf(props)],
+  ];
+  return (
+    <table class="moments" id="moments">
+      <caption>Moments</caption>
+      <thead>
+        <tr>
+          <th scope="col">Moment</th>
+          <th scope="col" class="number">
+            After event
+          </th>
+          <th scope="col" class="number">
+            Allocated
+          </th>
+          <th scope="col" class="number">
+            Active
+          </th>
+          <th scope="col" class="number">
+            Reserved
+          </th>
+          <th scope="col" class="number">
+            Gap
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([name, moment], i) => (
+          <tr key={`${name}${i}`} data-name={name} data-moment={moment}>
+            <th scope="row">
+              <button type="button" class="link" onClick={() => update({ cursor: moment })}>
+                {name}
+              </button>
+            </th>
+            <td class="number">{moment < 0 ? 'none' : moment.toLocaleString('en')}</td>
+            <Bytes value={allocated[moment + 1] as number} />
+            <Bytes value={active[moment + 1] as number} />
+            <Bytes value={reserved[moment + 1] as number} />
+            <Bytes value={(reserved[moment + 1] as number) - (allocated[moment + 1] as number)} />
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Bytes({ value }: { readonly value: number }) {
+  return (
+    <td class="number" data-bytes={value}>
+      {formatSize(value)}
+    </td>
+  );
+}

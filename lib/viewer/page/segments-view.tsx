@@ -1,0 +1,7 @@
+// The segments view. To be written.
+
+import type { ViewProps } from './view-props.js';
+
+export function SegmentsView(_: ViewProps) {
+  return <p>segments</p>;
+}
