@@ -9,6 +9,7 @@ import {
   FREE_COMPLETED,
   FREE_REQUESTED,
   type Snapshot,
+  type SnapshotBlock,
   type SnapshotSegment,
 } from '../../snapshot/model.js';
 import { blockSizes } from './block-sizes.js';
@@ -143,19 +144,50 @@ class BlockTable {
 
   /** After the last event the state is that of the segments, whatever events say. Linear in their blocks. */
   finish(final: readonly SnapshotSegment[], rowOfRange: Int32Array): BlockLifetimes {
-    const { sizes, freed, ranges } = this.#blocks;
-    const events = this.#trace.length;
+    const last = this.#trace.length - 1;
     const there = new Set<number>();
-    for (const { address, size, state } of final.flatMap(({ blocks }) => blocks)) {
-      const row = this.#open.get(address);
-      if (state === 'inactive' || row === undefined) continue;
-      there.add(address);
+    const missing: (() => void)[] = [];
+    const agree = (row: number, { size, state }: SnapshotBlock): void => {
+      const { sizes, freed } = this.#blocks;
       sizes[row] = size;
-      freed[row] = state === 'active_allocated' ? events : Math.min(freed[row] as number, events - 1);
+      freed[row] = state === 'active_allocated' ? last + 1 : Math.min(freed[row] as number, last);
+    };
+    for (const { stream, blocks } of final) {
+      for (const block of blocks) {
+        if (block.state === 'inactive') continue;
+        const { address, size, stack, requestedSize: requested } = block;
+        const row = this.#open.get(address);
+        there.add(address);
+        if (row !== undefined) agree(row, block);
+        else missing.push(() => agree(this.#add(last, { address, size, requested, stream, stack }), block));
+      }
     }
-    for (const [address, row] of this.#open) if (!there.has(address)) this.#close(row, events - 1);
-    for (let row = 0; row < this.#blocks.length; row++) ranges[row] = rowOfRange[ranges[row] as number] ?? -1;
+    for (const [address, row] of this.#open) if (!there.has(address)) this.#close(row, last);
+    // No event says since when these are there.
+    this.#grow(missing.length);
+    for (const add of missing) add();
+    const { ranges, length } = this.#blocks;
+    for (let row = 0; row < length; row++) ranges[row] = rowOfRange[ranges[row] as number] ?? -1;
     return this.#blocks;
+  }
+
+  #grow(more: number): void {
+    if (more === 0) return;
+    const blocks = this.#blocks;
+    const longer = <T extends Float64Array | Int32Array | Uint32Array>(column: T, rest: number): T => {
+      const grown = new (column.constructor as new (length: number) => T)(column.length + more);
+      grown.set(column);
+      return grown.fill(rest, column.length) as T;
+    };
+    blocks.addresses = longer(blocks.addresses, 0);
+    blocks.sizes = longer(blocks.sizes, 0);
+    blocks.requested = longer(blocks.requested, 0);
+    blocks.streams = longer(blocks.streams, 0);
+    blocks.stacks = longer(blocks.stacks, 0);
+    blocks.starts = longer(blocks.starts, 0);
+    blocks.freed = longer(blocks.freed, this.#trace.length);
+    blocks.ends = longer(blocks.ends, this.#trace.length);
+    blocks.ranges = longer(blocks.ranges, 0);
   }
 
   #close(row: number, event: number): void {

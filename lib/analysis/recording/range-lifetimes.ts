@@ -120,7 +120,7 @@ export class RangeTable {
     for (const { address, totalSize } of this.#final) {
       this.#close(last, from, address);
       from = address + totalSize;
-      for (const gap of this.#gaps(address, from)) this.#addFinal(gap.start, gap.end);
+      for (const gap of this.#gaps(address, from)) this.#addFinal(last, gap.start, gap.end);
     }
     this.#close(last, from, Number.POSITIVE_INFINITY);
     return columnsOf(this.#rows);
@@ -130,8 +130,8 @@ export class RangeTable {
     return this.#rows.push(row) - 1;
   }
 
-  /** Memory that no event made: it must have been there all the time. */
-  #addFinal(start: number, end: number): void {
+  /** Memory that no event made: since when it is there is not known. */
+  #addFinal(event: number, start: number, end: number): void {
     const segment = this.#finalAt(start);
     if (segment === undefined) return;
     const { stream, stack, segmentType, segmentPoolId: poolId, isExpandable } = segment;
@@ -140,7 +140,7 @@ export class RangeTable {
       size: end - start,
       stream,
       stack,
-      start: -1,
+      start: event,
       end: this.#trace.length,
       isExpandable,
       segmentType,
