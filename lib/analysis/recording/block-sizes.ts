@@ -19,14 +19,20 @@ import { rebuildStart, type StartSegment } from './start-state.js';
  * the rest behind it, which belongs to the block where it is too small to be split off, or where the block is above the split limit. Exact
  * for a complete recording under one configuration; for blocks that were there before it, as exact as the rebuilt start. Linear in events, times the
  * logarithm of segments.
+ * @param start what `rebuildStart` gave, where it is there already
  */
-export function blockSizes(snapshot: Snapshot, device: number, config: Config): Float64Array {
+export function blockSizes(
+  snapshot: Snapshot,
+  device: number,
+  config: Config,
+  start?: readonly StartSegment[],
+): Float64Array {
   const trace = snapshot.deviceTraces[device];
   if (trace === undefined) return new Float64Array(0);
   // Where segments are expandable every rest is split off.
   const placing = config.expandableSegments
     ? null
-    : new Placing(rebuildStart(snapshot, device, config).segments, config);
+    : new Placing(start ?? rebuildStart(snapshot, device, config).segments, config);
   const sizes = new Float64Array(trace.length);
   for (let event = 0; event < trace.length; event++) {
     const action = trace.actions[event];

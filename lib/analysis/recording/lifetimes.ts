@@ -55,7 +55,7 @@ export function lifetimesOf(snapshot: Snapshot, device: number, config: Config =
   const final = snapshot.segments.filter((segment) => segment.device === device);
   const start = rebuildStart(snapshot, device, config);
   const rangeTable = new RangeTable(trace, { start: start.segments, final, config });
-  const blockTable = new BlockTable(trace, start, rangeTable, blockSizes(snapshot, device, config));
+  const blockTable = new BlockTable(trace, start, rangeTable, blockSizes(snapshot, device, config, start.segments));
   for (let event = 0; event < events; event++) {
     rangeTable.take(event);
     blockTable.take(event);
