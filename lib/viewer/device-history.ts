@@ -21,7 +21,7 @@ export interface DeviceHistory {
   /** Events. */
   readonly outOfMemories: readonly number[];
   readonly annotations: readonly Annotation[];
-  /** The moment with most allocated; of equal ones the earliest. */
+  /** The moment with most allocated, after an event; of equal ones the earliest. */
   readonly peak: number;
 }
 
@@ -55,11 +55,12 @@ export function deviceHistory(snapshot: Snapshot, device: number): DeviceHistory
   };
 }
 
-function peakOf({ allocated }: Lifetimes): number {
-  let peak = allocated.length - 1;
-  for (let at = allocated.length - 2; at >= 0; at--)
-    if ((allocated[at] as number) >= (allocated[peak] as number)) peak = at;
-  return peak - 1;
+/** As the report has it: of the moments after events; where there are none, what is there. */
+function peakOf({ allocated, events }: Lifetimes): number {
+  let peak = events - 1;
+  for (let moment = events - 1; moment >= 0; moment--)
+    if ((allocated[moment + 1] as number) >= (allocated[peak + 1] as number)) peak = moment;
+  return peak;
 }
 
 /** Clocks of several threads may differ by a little: an event is never earlier than the one before. */

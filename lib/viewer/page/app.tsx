@@ -131,7 +131,12 @@ function Shown({ files, file, state, update, open, dark }: ShownProps) {
         ))}
       </div>
       <main data-view={state.view}>
-        <div id="view" role="tabpanel" aria-labelledby={`tab-${state.view}`}>
+        <div
+          id="view"
+          role="tabpanel"
+          aria-labelledby={`tab-${state.view}`}
+          data-report={report === null ? 'waiting' : report instanceof Error ? 'failed' : 'ready'}
+        >
           <Panel {...props} />
         </div>
       </main>

@@ -93,7 +93,7 @@ export function formatState(state: ViewState): string {
 export function parseState(hash: string): ViewState {
   const state: Record<string, unknown> = { ...START };
   for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ''))) {
-    if (!(key in READ)) continue;
+    if (!Object.hasOwn(READ, key)) continue;
     const value = READ[key as keyof ViewState](text);
     if (value !== undefined) state[key] = value;
   }
