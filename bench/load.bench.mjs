@@ -1,10 +1,12 @@
-// How long loading a snapshot takes and how much memory, beside CPython's pickle.load (its collector on) on the same file: each in a process
-// of its own, in turns.
+// How long loading a snapshot takes and how much memory, beside CPython's pickle.load (its collector on) on the same file, and beside the same
+// snapshot in our binary form: each in a process of its own, in turns.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { readSnapshot, writeSnapshot } from '../dist/snapshot/files.js';
 import { parseSnapshot } from '../dist/snapshot/read-snapshot.js';
 import { writeSnapshotFile } from './snapshot-files.mjs';
 import { machine, SMOKE } from './support.mjs';
@@ -42,14 +44,23 @@ function compare() {
       const path = join(folder, 'snapshot.pickle');
       const bytes = writeSnapshotFile(path, plan);
       console.log(`${plan.events} events, ${plan.stacks} stacks: ${(bytes / 2 ** 20).toFixed(1)} MiB`);
+      const binaryPath = join(folder, 'snapshot.cudalloc');
+      writeSnapshot(readSnapshot(path), binaryPath);
       const rounds = SMOKE ? 1 : 3;
       const ours = [];
       const theirs = [];
+      const binary = [];
       for (let round = 0; round < rounds; round++) {
         if (hasPython) theirs.push(run('python3', ['-c', PYTHON, path], plan.events));
         ours.push(run(process.execPath, [import.meta.filename, '--load', path], plan.events));
+        binary.push(run(process.execPath, [import.meta.filename, '--load', binaryPath], plan.events));
       }
       print('ours', ours, bytes);
+      print('our binary', binary, statSync(binaryPath).size);
+      const [small, large] = [binaryPath, path].map((file) => gzipSync(readFileSync(file)).length);
+      console.log(
+        `  binary to pickle: time ${(best(binary) / best(ours)).toFixed(2)}, gzip ${(small / large).toFixed(2)}`,
+      );
       if (!hasPython) continue;
       print('pickle.load', theirs, bytes);
       console.log(`  time ratio  ${(best(ours) / best(theirs)).toFixed(2)}`);

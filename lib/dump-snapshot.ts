@@ -6,7 +6,7 @@ import { installSnapshotWriter } from './allocator/oom-dump.js';
 import { type SnapshotFormat, writeSnapshot } from './snapshot/files.js';
 
 export interface DumpSnapshotOptions {
-  /** Default: what the name says; `.json` and `.json.gz` are JSON, everything else a pickle. */
+  /** Default: what the name says; `.json` is JSON, `.cudalloc` our binary form, with or without `.gz`; all else a pickle. */
   readonly format?: SnapshotFormat;
 }
 

@@ -21,7 +21,7 @@ export function outputOf(
   const refuse = (why: string) => new ConfigError(`--output: ${why}`, { key: 'output', value: output ?? null });
   if (output === STDOUT && json) throw refuse('- is standard output, where --json prints its document; name a file');
   if (output !== undefined) return output;
-  const beside = `${input.replace(/\.gz$/i, '').replace(/\.(pickle|pkl|json)$/i, '')}${ending}`;
+  const beside = `${input.replace(/\.gz$/i, '').replace(/\.(pickle|pkl|json|cudalloc)$/i, '')}${ending}`;
   if (existsSync(beside)) throw refuse(`${beside} is there already; name it with -o to replace it`);
   return beside;
 }

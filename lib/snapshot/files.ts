@@ -17,6 +17,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { constants, gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotFormatError, TraceFormatError } from '../errors.js';
+import { formatBinarySnapshot } from './binary/write-binary.js';
 import { formatJsonSnapshot } from './json/write-json.js';
 import type { Snapshot } from './model.js';
 import { formatPickleSnapshot } from './pickle/write-pickle.js';
@@ -42,8 +43,8 @@ export function writeTrace(trace: Trace, path: string): void {
 }
 
 /**
- * Reads a snapshot file: a PyTorch pickle of any layout, our JSON, or PyTorch's layout as JSON, each plain or gzip, told by the first bytes
- * and not by the name. Linear; takes memory of a few times the file.
+ * Reads a snapshot file: a PyTorch pickle of any layout, our JSON or binary form, or PyTorch's layout as JSON, each plain or gzip, told by the
+ * first bytes and not by the name. Linear; takes memory of a few times the file.
  * @throws SnapshotFormatError when it is no snapshot, or cut or damaged; the system's error when it cannot be read
  */
 export function readSnapshot(path: string, options: ReadOptions = {}): Snapshot {
@@ -91,15 +92,29 @@ function readBytes(path: string): Uint8Array {
 }
 
 /** What a snapshot is written as. */
-export type SnapshotFormat = 'pickle' | 'json';
+export type SnapshotFormat = 'pickle' | 'json' | 'binary';
 
-/** The format that a file's name asks for: `.json` and `.json.gz` are our JSON, everything else is a pickle. */
+/** What the names of files end in, by what they are. */
+export const SNAPSHOT_ENDINGS: Readonly<Record<SnapshotFormat, string>> = {
+  pickle: '.pickle',
+  json: '.json',
+  binary: '.cudalloc',
+};
+
+/** The format that a file's name asks for: `.json` is our JSON, `.cudalloc` our binary form, with or without `.gz`; all else is a pickle. */
 export function snapshotFormatOf(path: string): SnapshotFormat {
-  return /\.json(\.gz)?$/i.test(path) ? 'json' : 'pickle';
+  const name = path.replace(/\.gz$/i, '').toLowerCase();
+  return (['json', 'binary'] as const).find((format) => name.endsWith(SNAPSHOT_ENDINGS[format])) ?? 'pickle';
+}
+
+/** A snapshot in one of the formats, in pieces. Linear. */
+export function formatSnapshot(snapshot: Snapshot, format: SnapshotFormat): Iterable<string | Uint8Array> {
+  if (format === 'json') return formatJsonSnapshot(snapshot);
+  return format === 'binary' ? formatBinarySnapshot(snapshot) : formatPickleSnapshot(snapshot);
 }
 
 /**
- * Writes a snapshot, as a pickle that PyTorch's tools read or as our JSON; a name ending in `.gz` makes it gzip. The file is there whole or
+ * Writes a snapshot, as a pickle that PyTorch's tools read, as our JSON or in our binary form; a name ending in `.gz` makes it gzip. The file is there whole or
  * not at all. Linear.
  * @throws the system's error when it cannot be written
  */
@@ -108,8 +123,7 @@ export function writeSnapshot(
   path: string,
   options: { readonly format?: SnapshotFormat } = {},
 ): void {
-  const format = options.format ?? snapshotFormatOf(path);
-  writePieces(format === 'json' ? formatJsonSnapshot(snapshot) : formatPickleSnapshot(snapshot), path);
+  writePieces(formatSnapshot(snapshot, options.format ?? snapshotFormatOf(path)), path);
 }
 
 /** Pieces shorter than this are put together before they are compressed or written. */
@@ -174,8 +188,8 @@ function writeAll(file: number, bytes: Uint8Array): number {
 function traceText(bytes: Buffer): string {
   const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzip(bytes) : bytes;
   const first = plain[0];
-  // A pickle of protocol 2 and later begins with 0x80, a zip archive with "PK", a JSON document with a bracket.
-  if (first === 0x80 || first === 0x7b || first === 0x5b || (first === 0x50 && plain[1] === 0x4b)) {
+  // A pickle of protocol 2 and later begins with 0x80, our binary form with 0x93, a zip archive with "PK", a JSON document with a bracket.
+  if (first === 0x80 || first === 0x93 || first === 0x7b || first === 0x5b || (first === 0x50 && plain[1] === 0x4b)) {
     throw new TraceFormatError(
       1,
       'this is a snapshot (readSnapshot reads those) or another document, not a trace of operations (a, f, r, ...)',

@@ -1,6 +1,7 @@
 // Reads a snapshot whatever its format, told by its first bytes. Pure: the bytes come from someone else, decompressed.
 
 import { SnapshotFormatError } from '../errors.js';
+import { beginsBinary, parseBinarySnapshot } from './binary/read-binary.js';
 import { parseJsonFile } from './json/read-json.js';
 import type { Snapshot } from './model.js';
 import { parsePickle } from './pickle/read-pickle.js';
@@ -11,8 +12,9 @@ export interface ReadOptions {
 }
 
 /**
- * Reads a snapshot: a PyTorch pickle of any layout and of protocol 0 to 5, our JSON, or PyTorch's layout as JSON. Bytes behind the end of
- * a pickle are ignored. A pickle that names a class is refused; nothing in a file is ever run. Linear; memory a few times the file.
+ * Reads a snapshot: a PyTorch pickle of any layout and of protocol 0 to 5, our JSON, PyTorch's layout as JSON, or our binary form, of which
+ * there is nothing to salvage. Bytes behind the end of a pickle are ignored. A pickle that names a class is refused; nothing in a file is
+ * ever run. Linear; memory a few times the file.
  * @throws SnapshotFormatError for what is no snapshot, or is cut or damaged; it names the byte
  */
 export function parseSnapshot(bytes: Uint8Array, options: ReadOptions = {}): Snapshot {
@@ -20,6 +22,7 @@ export function parseSnapshot(bytes: Uint8Array, options: ReadOptions = {}): Sna
   if (bytes.length === 0) throw new SnapshotFormatError('the file is empty', 0);
   const first = firstByte(bytes);
   if (first === 0x7b || first === 0x5b) return parseJsonFile(bytes, salvage);
+  if (beginsBinary(bytes)) return parseBinarySnapshot(bytes);
   if (!beginsPickle(bytes)) throw new SnapshotFormatError(`this is no memory snapshot, but ${whatItIs(bytes)}`, 0);
   return parsePickle(bytes, salvage);
 }

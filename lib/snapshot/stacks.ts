@@ -30,6 +30,27 @@ export class RowTable {
   #count = 1;
   /** Open addressing: number of a row, or 0. */
   #slots = new Int32Array(2 * FIRST_SLOTS);
+  /** Rows that came all at once are entered in the slots when the first of others is looked for. */
+  #isIndexed = true;
+
+  /**
+   * A table of rows of which the caller knows that no two are equal, the empty one being the first. Constant: it keeps the arrays.
+   * @param cells the numbers of all rows, one row after the other
+   * @param starts where each row starts in the cells, and where the last one ends
+   */
+  static of(cells: Uint32Array<ArrayBuffer>, starts: Uint32Array<ArrayBuffer>): RowTable {
+    const table = new RowTable();
+    table.#cells = cells;
+    table.#starts = starts;
+    table.#count = starts.length - 1;
+    table.#isIndexed = false;
+    return table;
+  }
+
+  /** The numbers of all rows, one row after the other. Not to be changed. Constant. */
+  get cells(): Uint32Array {
+    return this.#cells.subarray(0, this.#starts[this.#count]);
+  }
 
   /** Rows, the empty one included. */
   get size(): number {
@@ -39,6 +60,7 @@ export class RowTable {
   /** Number of the row that consists of the first `length` of these numbers; a new one gets the next. Linear in its length. */
   intern(row: ArrayLike<number>, length: number): number {
     if (length === 0) return 0;
+    if (!this.#isIndexed) this.#index();
     const hash = hashOf(row, length);
     const slots = this.#slots;
     const mask = slots.length - 1;
@@ -80,12 +102,25 @@ export class RowTable {
     this.#starts[number + 1] = start + length;
     this.#hashes[number] = hash;
     this.#slots[slot] = number;
-    if (this.#count * 2 > this.#slots.length) this.#rehash();
+    if (this.#count * 2 > this.#slots.length) this.#enter(this.#slots.length * 4);
     return number;
   }
 
-  #rehash(): void {
-    const slots = new Int32Array(this.#slots.length * 4);
+  #index(): void {
+    this.#isIndexed = true;
+    this.#hashes = new Uint32Array(this.#starts.length);
+    for (let number = 1; number < this.#count; number++) {
+      const [start, end] = [this.#starts[number] as number, this.#starts[number + 1] as number];
+      this.#hashes[number] = hashOf(this.#cells.subarray(start, end), end - start);
+    }
+    let slots = this.#slots.length;
+    while (slots < 2 * this.#count) slots *= 2;
+    this.#enter(slots);
+  }
+
+  /** Enters all rows in new slots. */
+  #enter(length: number): void {
+    const slots = new Int32Array(length);
     const mask = slots.length - 1;
     for (let number = 1; number < this.#count; number++) {
       let slot = (this.#hashes[number] as number) & mask;
@@ -108,12 +143,18 @@ function hashOf(row: ArrayLike<number>, length: number): number {
 }
 
 export class StackTable {
-  readonly #frames: Frame[] = [];
+  readonly #frames: Frame[];
   readonly #frameNumbers = new Map<string, number>();
   /** Frames that `internFrame` would find. */
   #named = 0;
-  readonly #rows = new RowTable();
+  readonly #rows: RowTable;
   readonly #numbers = new Map<readonly Frame[], number>();
+
+  /** An empty table, or one of frames and rows of their numbers, as a whole; they must be different ones. Constant. */
+  constructor(frames: Frame[] = [], rows = new RowTable()) {
+    this.#frames = frames;
+    this.#rows = rows;
+  }
 
   /** Stacks, the empty one included. */
   get size(): number {
@@ -170,6 +211,11 @@ export class StackTable {
   depth(stack: number): number {
     if (!(stack >= 0 && stack < this.#rows.size)) throw new RangeError(`there is no stack ${stack}`);
     return this.#rows.lengthOf(stack);
+  }
+
+  /** The frame numbers of all stacks, one stack after the other. Not to be changed. Constant. */
+  get cells(): Uint32Array {
+    return this.#rows.cells;
   }
 
   /** The frame number at a position of a stack, 0 being the innermost. Constant. */

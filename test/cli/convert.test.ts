@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readSnapshot, readTrace, writeSnapshot } from '../../lib/snapshot/files.js';
 import { formatJsonSnapshot } from '../../lib/snapshot/json/write-json.js';
@@ -67,6 +67,26 @@ describe('formats', () => {
     expect(readFileSync(pickle).equals(readFileSync(input))).toBe(true);
   });
 
+  it('binary and back, small and told by its bytes', async () => {
+    const binary = join(folder, 'a.cudalloc');
+    expect(await report(input, '--to', 'binary', '-o', binary)).toMatchObject({
+      format: 'binary',
+      bytes: readFileSync(binary).length,
+      events: snapshot.deviceTraces[0]!.length,
+    });
+    expect(readFileSync(binary).length).toBeLessThan(readFileSync(input).length);
+    const copy = join(folder, 'a.copy.gz');
+    writeFileSync(copy, gzipSync(readFileSync(binary)));
+    const pickle = join(folder, 'a.binary.pickle');
+    await report(copy, '--to', 'pickle', '-o', pickle);
+    expect(readFileSync(pickle).equals(readFileSync(input))).toBe(true);
+    const redacted = await cli(['redact', binary]);
+    expect(redacted).toMatchObject({ code: 0, stderr: '' });
+    expect(readSnapshot(join(folder, 'a.redacted.cudalloc')).segments).toHaveLength(snapshot.segments.length);
+    expect(readFileSync(join(folder, 'a.redacted.cudalloc'))[0]).toBe(0x93);
+    expect((await cli(['replay', binary])).code).toBe(0);
+  });
+
   it('Perfetto', async () => {
     const output = join(folder, 'a.perfetto.json');
     await report(input, '--to', 'perfetto', '-o', output);
@@ -105,8 +125,9 @@ describe('where it is written', () => {
     const place = temporaryFolder();
     const path = join(place, 'run.7.pkl.gz');
     writeSnapshot(snapshot, path);
-    for (const to of ['pickle', 'json', 'trace', 'perfetto']) await report(path, '--to', to);
+    for (const to of ['pickle', 'json', 'binary', 'trace', 'perfetto']) await report(path, '--to', to);
     expect(readdirSync(place).sort()).toEqual([
+      'run.7.cudalloc',
       'run.7.json',
       'run.7.perfetto.json',
       'run.7.pickle',
@@ -146,7 +167,7 @@ describe('where it is written', () => {
 describe('what is refused', () => {
   it('bad usage', async () => {
     expect(await refused(input)).toMatch(/required option '--to <format>'/);
-    expect(await refused(input, '--to', 'csv')).toMatch(/pickle, json, trace, perfetto/);
+    expect(await refused(input, '--to', 'csv')).toMatch(/pickle, json, binary, trace, perfetto/);
     expect(await refused(input, '--to', 'trace', '--device', '3', '-o', join(folder, 'x'))).toMatch(/has no device 3/);
     expect(existsSync(join(folder, 'x'))).toBe(false);
   });

@@ -1,9 +1,13 @@
 // `cudalloc redact`: a copy of a snapshot without names and paths. Knows options and wording; what is replaced is snapshot/redact.ts.
 
 import type { Command } from 'commander';
-import { readSnapshot, type SnapshotFormat, snapshotFormatOf } from '../../snapshot/files.js';
-import { formatJsonSnapshot } from '../../snapshot/json/write-json.js';
-import { formatPickleSnapshot } from '../../snapshot/pickle/write-pickle.js';
+import {
+  formatSnapshot,
+  readSnapshot,
+  SNAPSHOT_ENDINGS,
+  type SnapshotFormat,
+  snapshotFormatOf,
+} from '../../snapshot/files.js';
 import { redact } from '../../snapshot/redact.js';
 import { outputOf, STDOUT, writeOutput } from '../output-file.js';
 import { formatCount } from '../render/style.js';
@@ -49,11 +53,10 @@ export function register(program: Command): void {
 }
 
 async function runRedact(input: string, options: Options): Promise<void> {
-  const output = outputOf(input, `.redacted.${snapshotFormatOf(input)}`, options);
+  const output = outputOf(input, `.redacted${SNAPSHOT_ENDINGS[snapshotFormatOf(input)]}`, options);
   const snapshot = redact(readSnapshot(input, { salvage: options.salvage ?? false }));
   const format = snapshotFormatOf(output === STDOUT ? input : output);
-  const pieces = format === 'json' ? formatJsonSnapshot(snapshot) : formatPickleSnapshot(snapshot);
-  const bytes = await writeOutput(pieces, output, { binary: format === 'pickle' });
+  const bytes = await writeOutput(formatSnapshot(snapshot, format), output, { binary: format !== 'json' });
   const { stacks, deviceTraces, salvaged = null } = snapshot;
   const redacted: Redacted = {
     input,

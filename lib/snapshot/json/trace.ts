@@ -57,14 +57,14 @@ function isPosition(item: unknown, limit: number): boolean {
 }
 
 /** Readers know the first by their position. */
-function actionNamesAt(json: unknown, path: Path): readonly string[] {
+export function actionNamesAt(json: unknown, path: Path): readonly string[] {
   const names = stringsAt(json, path);
   for (const [i, name] of ACTIONS.entries()) if (names[i] !== name) fail([...path, i], names[i], JSON.stringify(name));
   if (names.length > MAX_ACTIONS) fail(path, `a list of ${names.length}`, `at most ${MAX_ACTIONS}`);
   return names;
 }
 
-function layoutsAt(json: unknown, path: Path): readonly (readonly string[])[] {
+export function layoutsAt(json: unknown, path: Path): readonly (readonly string[])[] {
   if (json === undefined) return [EVENT_LAYOUT];
   const rows = arrayAt(json, path).map((row, i) => stringsAt(row, [...path, i]));
   if (rows.length === 0 || rows.length > MAX_LAYOUTS) fail(path, json, `1 to ${MAX_LAYOUTS} rows of keys`);
