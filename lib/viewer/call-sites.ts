@@ -10,6 +10,8 @@ export const NO_SITE = 0;
 export class CallSites {
   /** By number: `forward (model.py:12)`. */
   readonly names: readonly string[];
+  /** By number: the same text for the same call site in any file. */
+  readonly keys: readonly string[];
   /** Number of the call site, by stack. */
   readonly siteOf: Uint32Array;
   /** Position in CATEGORIES, by stack. */
@@ -18,6 +20,7 @@ export class CallSites {
   /** Linear in frames of all stacks. */
   constructor(stacks: StackTable) {
     const names = ['no stack'];
+    const keys = [''];
     const known = new Map<string, number>();
     this.siteOf = new Uint32Array(stacks.size);
     this.categoryOf = new Uint8Array(stacks.size);
@@ -29,10 +32,15 @@ export class CallSites {
       const name = formatCallSite(frame);
       // Two files of the same name are two sites.
       const key = `${frame.filename}\0${name}`;
-      const number = known.get(key) ?? names.push(name) - 1;
-      known.set(key, number);
+      let number = known.get(key);
+      if (number === undefined) {
+        number = names.push(name) - 1;
+        keys.push(key);
+        known.set(key, number);
+      }
       this.siteOf[stack] = number;
     }
     this.names = names;
+    this.keys = keys;
   }
 }

@@ -29,6 +29,10 @@ export interface ViewState {
   readonly stream: number | null;
   readonly pool: string | null;
   readonly colouring: Colouring;
+  /** What the holders are compared with: nothing, the second moment, or the file at a position. */
+  readonly compare: '' | 'moment' | `file${number}`;
+  /** Of another file. */
+  readonly compareAt: 'end' | 'peak';
   /** What the segments view points out. */
   readonly highlight: 'stuck' | 'wholly_free' | 'pending' | 'other_stream' | null;
   /** Address that the segments view points out. */
@@ -52,6 +56,8 @@ export const START: ViewState = {
   stream: null,
   pool: null,
   colouring: 'site',
+  compare: '',
+  compareAt: 'end',
   highlight: null,
   address: null,
   theme: 'auto',
@@ -76,6 +82,8 @@ const READ: { readonly [K in keyof ViewState]: (text: string) => ViewState[K] | 
   stream: number,
   pool: (text) => text,
   colouring: oneOf(COLOURINGS),
+  compare: (text) => (text === 'moment' || /^file\d+$/.test(text) ? (text as ViewState['compare']) : undefined),
+  compareAt: oneOf(['end', 'peak'] as const),
   highlight: oneOf(['stuck', 'wholly_free', 'pending', 'other_stream'] as const),
   address: whole,
   theme: oneOf(['auto', 'light', 'dark'] as const),
