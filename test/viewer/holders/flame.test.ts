@@ -29,7 +29,7 @@ test('every node has the bytes of the stacks through it, the root all of them', 
 });
 
 test('the outermost frames come first', () => {
-  const tree = treeOf(smallHistory(), 0);
+  const tree = treeOf(smallHistory(), 1);
   const names: string[] = [];
   for (let node: FlameNode | undefined = tree; node !== undefined; node = node.children[0]) names.push(node.name);
   expect(names[0]).toBe('all');
@@ -86,8 +86,8 @@ describe('boxes', () => {
   test('in a comparison are as wide as the larger side', () => {
     const history = smallHistory();
     const side = (moment: number) => ({ stacks: history.snapshot.stacks, sums: stackSums(history, moment, null) });
-    const tree = flameTree(side(-1), side(0), false);
-    expect([tree.bytes, tree.bytesA]).toEqual([0, history.lifetimes.allocated[1]]);
+    const tree = flameTree(side(-1), side(1), false);
+    expect([tree.bytes, tree.bytesA]).toEqual([0, history.lifetimes.allocated[2]]);
     expect(flameLayout(tree, [], 0).boxes.length).toBeGreaterThan(2);
   });
 });
