@@ -6,15 +6,17 @@ import {
   ALLOC,
   type DeviceTrace,
   DeviceTraceBuilder,
+  EMPTY_STACK,
   FREE_COMPLETED,
   FREE_REQUESTED,
   type Snapshot,
   type SnapshotBlock,
   type SnapshotSegment,
 } from '../../snapshot/model.js';
+import { AddressIndex } from './address-index.js';
 import { blockSizes } from './block-sizes.js';
 import { type RangeLifetimes, RangeTable } from './range-lifetimes.js';
-import { rebuildStart, type StartState } from './start-state.js';
+import { type StartState, stateBefore } from './start-state.js';
 
 /** Rows in the order of `starts`; those from before the recording first, by address. Columns are indexed by row. */
 export interface BlockLifetimes {
@@ -28,7 +30,7 @@ export interface BlockLifetimes {
   readonly stacks: Uint32Array;
   /** Event that allocated it; -1: it was there before the recording. */
   readonly starts: Int32Array;
-  /** Event that requested its free; number of events: never. Allocated after e: starts <= e < freed. */
+  /** Event that requested its free; -1: one before the recording; number of events: never. Allocated after e: starts <= e < freed. */
   readonly freed: Int32Array;
   /** Event that completed its free; number of events: never. Pending after e: freed <= e < ends. */
   readonly ends: Int32Array;
@@ -53,8 +55,9 @@ export function lifetimesOf(snapshot: Snapshot, device: number, config: Config =
   const trace = snapshot.deviceTraces[device] ?? new DeviceTraceBuilder(1).build();
   const events = trace.length;
   const final = snapshot.segments.filter((segment) => segment.device === device);
-  const start = rebuildStart(snapshot, device, config);
-  const rangeTable = new RangeTable(trace, { start: start.segments, final, config });
+  const index = new AddressIndex(trace);
+  const start = stateBefore(0, snapshot, device, config, index);
+  const rangeTable = new RangeTable(trace, { start: start.segments, final, config, index });
   const blockTable = new BlockTable(trace, start, rangeTable, blockSizes(snapshot, device, config, start.segments));
   for (let event = 0; event < events; event++) {
     rangeTable.take(event);
@@ -147,9 +150,11 @@ class BlockTable {
     const last = this.#trace.length - 1;
     const there = new Set<number>();
     const missing: (() => void)[] = [];
-    const agree = (row: number, { size, state }: SnapshotBlock): void => {
-      const { sizes, freed } = this.#blocks;
+    const agree = (row: number, { size, state, stack }: SnapshotBlock): void => {
+      const { sizes, freed, stacks } = this.#blocks;
       sizes[row] = size;
+      // Programs may record stacks for what is in use and none for events.
+      if (stack !== EMPTY_STACK) stacks[row] = stack;
       freed[row] = state === 'active_allocated' ? last + 1 : Math.min(freed[row] as number, last);
     };
     for (const { stream, blocks } of final) {

@@ -10,7 +10,7 @@ import {
   SEGMENT_UNMAP,
   type SnapshotSegment,
 } from '../../snapshot/model.js';
-import { AddressIndex } from './address-index.js';
+import type { AddressIndex } from './address-index.js';
 import { segmentTypeOf } from './segment-type.js';
 import type { StartSegment } from './start-state.js';
 
@@ -40,11 +40,13 @@ export interface RangeLifetimes {
   readonly pools: readonly RangePool[];
 }
 
-interface Row extends RangePool {
+interface Row {
+  segmentType: RangePool['segmentType'];
+  poolId: RangePool['poolId'];
   readonly address: number;
   readonly size: number;
   readonly stream: number;
-  readonly stack: number;
+  stack: number;
   readonly start: number;
   end: number;
   readonly isExpandable: boolean;
@@ -68,16 +70,31 @@ export class RangeTable {
       start,
       final,
       config,
-    }: { readonly start: readonly StartSegment[]; readonly final: readonly SnapshotSegment[]; readonly config: Config },
+      index,
+    }: {
+      readonly start: readonly StartSegment[];
+      readonly final: readonly SnapshotSegment[];
+      readonly config: Config;
+      readonly index: AddressIndex;
+    },
   ) {
     this.#trace = trace;
     this.#config = config;
-    this.#index = new AddressIndex(trace);
+    this.#index = index;
     this.#final = [...final].sort((a, b) => a.address - b.address);
     for (const { address, size, stream, segmentType, poolId, isExpandable } of start) {
-      const stack = this.#finalAt(address)?.stack ?? EMPTY_STACK;
       this.#open.push(
-        this.#add({ address, size, stream, stack, start: -1, end: trace.length, isExpandable, segmentType, poolId }),
+        this.#add({
+          address,
+          size,
+          stream,
+          stack: EMPTY_STACK,
+          start: -1,
+          end: trace.length,
+          isExpandable,
+          segmentType,
+          poolId,
+        }),
       );
     }
   }
@@ -92,7 +109,6 @@ export class RangeTable {
     this.#close(event, address, address + size);
     if (action === SEGMENT_FREE || action === SEGMENT_UNMAP) return;
     const isExpandable = action === SEGMENT_MAP;
-    const last = this.#finalAt(address);
     const row = this.#add({
       address,
       size,
@@ -101,8 +117,8 @@ export class RangeTable {
       start: event,
       end: length,
       isExpandable,
-      segmentType: last?.segmentType ?? segmentTypeOf(this.#index, { address, size, isExpandable }, this.#config),
-      poolId: last?.segmentPoolId ?? [0, 0],
+      segmentType: segmentTypeOf(this.#index, { address, size, isExpandable }, this.#config),
+      poolId: [0, 0],
     });
     this.#open.splice(this.#indexAfter(address), 0, row);
   }
@@ -123,11 +139,24 @@ export class RangeTable {
       for (const gap of this.#gaps(address, from)) this.#addFinal(last, gap.start, gap.end);
     }
     this.#close(last, from, Number.POSITIVE_INFINITY);
+    this.#nameAsFinal();
     return columnsOf(this.#rows);
   }
 
   #add(row: Row): number {
     return this.#rows.push(row) - 1;
+  }
+
+  /** What is still there: its segment says of which pool it is, and who made it. So it does for earlier stretches of an expandable one. */
+  #nameAsFinal(): void {
+    for (const row of this.#rows) {
+      if (row.end < this.#trace.length && !row.isExpandable) continue;
+      const segment = this.#finalAt(row.address);
+      if (segment === undefined || segment.isExpandable !== row.isExpandable) continue;
+      row.segmentType = segment.segmentType;
+      row.poolId = segment.segmentPoolId;
+      if (row.stack === EMPTY_STACK) row.stack = segment.stack;
+    }
   }
 
   /** Memory that no event made: since when it is there is not known. */

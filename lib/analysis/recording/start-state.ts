@@ -61,10 +61,16 @@ export function rebuildStart(snapshot: Snapshot, device = 0, config: Config = DE
   return stateBefore(0, snapshot, device, config);
 }
 
-/** The state before an event; `liveWithoutEvent` then counts all blocks. */
-export function stateBefore(event: number, snapshot: Snapshot, device: number, config: Config): StartState {
+/** The state before an event; `liveWithoutEvent` then counts all blocks. @param index of the trace, where it is there already */
+export function stateBefore(
+  event: number,
+  snapshot: Snapshot,
+  device: number,
+  config: Config,
+  index?: AddressIndex,
+): StartState {
   const trace = snapshot.deviceTraces[device] ?? new DeviceTraceBuilder().build();
-  const undoing = new Undoing(snapshot, device, config, new AddressIndex(trace));
+  const undoing = new Undoing(snapshot, device, config, index ?? new AddressIndex(trace));
   undoing.undo(trace, event);
   return undoing.state();
 }

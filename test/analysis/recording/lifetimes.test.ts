@@ -69,6 +69,13 @@ function expectFinalState(lifetimes: Lifetimes, snapshot: Snapshot): void {
   expect(lifetimes.allocated.at(-1)).toBe(inState('active_allocated'));
   expect(lifetimes.active.at(-1)).toBe(inState('active_allocated') + inState('active_pending_free'));
   expect(lifetimes.reserved.at(-1)).toBe(sum(({ totalSize }) => totalSize));
+  const { addresses, sizes, freed } = lifetimes.blocks;
+  expect([...blocksAfter(lifetimes, last)].map((row) => [addresses[row], sizes[row], freed[row]! > last])).toEqual(
+    blocks
+      .filter(({ state }) => state !== 'inactive')
+      .sort((a, b) => a.address - b.address)
+      .map(({ address, size, state }) => [address, size, state === 'active_allocated']),
+  );
   // Stretches that touch are one segment in the file.
   const bytes = new Map<number, number>();
   for (const row of rangesAfter(lifetimes, last)) {
@@ -80,7 +87,7 @@ function expectFinalState(lifetimes: Lifetimes, snapshot: Snapshot): void {
 }
 
 function expectConsistent(lifetimes: Lifetimes, snapshot: Snapshot, config: Config, events: readonly number[]): void {
-  const { blocks, ranges } = lifetimes;
+  const { blocks } = lifetimes;
   expectFinalState(lifetimes, snapshot);
   for (let row = 1; row < blocks.length; row++)
     expect(blocks.starts[row]).toBeGreaterThanOrEqual(blocks.starts[row - 1]!);
@@ -90,12 +97,8 @@ function expectConsistent(lifetimes: Lifetimes, snapshot: Snapshot, config: Conf
       recount(lifetimes, event),
     );
     expect(inUse(lifetimes, event)).toEqual(liveBlocks(snapshot, lifetimes.device, event, config));
+    expectApart(lifetimes, event);
     let end = 0;
-    for (const row of rangesAfter(lifetimes, event)) {
-      expect(ranges.addresses[row]).toBeGreaterThanOrEqual(end);
-      end = ranges.addresses[row]! + ranges.sizes[row]!;
-    }
-    end = 0;
     for (const row of blocksAfter(lifetimes, event)) {
       expect(blocks.addresses[row]).toBeGreaterThanOrEqual(end);
       end = blocks.addresses[row]! + blocks.sizes[row]!;
@@ -103,11 +106,39 @@ function expectConsistent(lifetimes: Lifetimes, snapshot: Snapshot, config: Conf
   }
 }
 
+/** No two ranges that are reserved at a time overlap. */
+function expectApart(lifetimes: Lifetimes, event: number): void {
+  const { addresses, sizes } = lifetimes.ranges;
+  let end = 0;
+  for (const row of rangesAfter(lifetimes, event)) {
+    expect(addresses[row]).toBeGreaterThanOrEqual(end);
+    end = addresses[row]! + sizes[row]!;
+  }
+}
+
+/** Bytes of blocks in use or pending that lie in nothing reserved. */
+function outside(lifetimes: Lifetimes, event: number): number {
+  const { blocks, ranges } = lifetimes;
+  const reserved = [...rangesAfter(lifetimes, event)];
+  let bytes = 0;
+  for (const row of blocksAfter(lifetimes, event)) {
+    const start = blocks.addresses[row]!;
+    const end = start + blocks.sizes[row]!;
+    bytes += end - start;
+    for (const range of reserved) {
+      const from = Math.max(start, ranges.addresses[range]!);
+      bytes -= Math.max(0, Math.min(end, ranges.addresses[range]! + ranges.sizes[range]!) - from);
+    }
+  }
+  return bytes;
+}
+
 describe('of random programs', () => {
   test.each(programs(28))('$name', ({ snapshot, conf }) => {
     const config = parseConfig(conf);
     const lifetimes = lifetimesOf(snapshot, 0, config);
     expectConsistent(lifetimes, snapshot, config, sample(lifetimes.events, 60));
+    for (const event of sample(lifetimes.events, 20)) expect(outside(lifetimes, event)).toBe(0);
     const course = courseOf(snapshot, 0, config);
     for (const [event, , allocated, active, reserved] of course.timeline) {
       expect(lifetimes.allocated[event! + 1]).toBe(allocated);
@@ -188,38 +219,45 @@ const wild = fc.array(
   { maxLength: 60 },
 );
 
-test('of events that contradict each other and the end: the state after the last is still that of the segments', () => {
-  const { snapshot } = programs(4)[3]!;
-  fc.assert(
-    fc.property(wild, (events) => {
-      const base = snapshot.segments[0]!.address;
-      const column = (pick: (event: (typeof events)[number]) => number): Float64Array =>
-        Float64Array.from(events, pick);
-      const trace = snapshot.deviceTraces[0] as DeviceTrace;
-      const contradicting = Object.assign(Object.create(Object.getPrototypeOf(trace)), trace, {
-        length: events.length,
-        actions: Uint8Array.from(events, ({ action }) => action),
-        addresses: column(({ place }) => base + place * MIB),
-        sizes: column(({ size }) => size),
-        streams: new Float64Array(events.length),
-        times: new Float64Array(events.length).fill(Number.NaN),
-        stacks: new Uint32Array(events.length),
-        extras: new Map(),
-        layoutOf: null,
-      }) as DeviceTrace;
-      const changed = { ...snapshot, deviceTraces: [contradicting] };
-      const lifetimes = lifetimesOf(changed, 0, DEFAULT_CONFIG);
-      expectFinalState(lifetimes, changed);
-      for (let event = -1; event < events.length; event++) {
-        const { allocated, active, reserved } = lifetimes;
-        expect({ allocated: allocated[event + 1], active: active[event + 1], reserved: reserved[event + 1] }).toEqual(
-          recount(lifetimes, event),
-        );
-      }
-    }),
-    { numRuns: 200 },
-  );
-});
+test.each([
+  ['plain', 3],
+  ['expandable', 1],
+])(
+  'of events that contradict each other and the end, over %s segments: the state after the last is theirs',
+  (_, program) => {
+    const { snapshot } = programs(4)[program]!;
+    fc.assert(
+      fc.property(wild, (events) => {
+        const base = snapshot.segments[0]!.address;
+        const column = (pick: (event: (typeof events)[number]) => number): Float64Array =>
+          Float64Array.from(events, pick);
+        const trace = snapshot.deviceTraces[0] as DeviceTrace;
+        const contradicting = Object.assign(Object.create(Object.getPrototypeOf(trace)), trace, {
+          length: events.length,
+          actions: Uint8Array.from(events, ({ action }) => action),
+          addresses: column(({ place }) => base + place * MIB),
+          sizes: column(({ size }) => size),
+          streams: new Float64Array(events.length),
+          times: new Float64Array(events.length).fill(Number.NaN),
+          stacks: new Uint32Array(events.length),
+          extras: new Map(),
+          layoutOf: null,
+        }) as DeviceTrace;
+        const changed = { ...snapshot, deviceTraces: [contradicting] };
+        const lifetimes = lifetimesOf(changed, 0, DEFAULT_CONFIG);
+        expectFinalState(lifetimes, changed);
+        for (let event = -1; event < events.length; event++) {
+          const { allocated, active, reserved } = lifetimes;
+          expect({ allocated: allocated[event + 1], active: active[event + 1], reserved: reserved[event + 1] }).toEqual(
+            recount(lifetimes, event),
+          );
+          expectApart(lifetimes, event);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  },
+);
 
 test('of a state without events: its blocks, from before to the end', () => {
   const { segments } = programs(1)[0]!.snapshot;
