@@ -3,6 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -29,6 +30,9 @@ async function bundle(entry) {
     format: 'iife',
     jsx: 'automatic',
     jsxImportSource: 'preact',
+    alias: Object.fromEntries(
+      ['d3-transition', 'd3-interpolate'].map((name) => [name, join(source, 'no-transitions.ts')]),
+    ),
     tsconfig: join(root, 'tsconfig.viewer.json'),
   });
   return outputFiles[0].text;
@@ -40,16 +44,40 @@ async function bundle(entry) {
  * @param {string} text
  */
 function fill(page, mark, text) {
-  if (/<\/(script|style)/i.test(text)) throw new Error(`what goes in place of ${mark} would end its element`);
+  if (page.split(mark).length !== 2) throw new Error(`the page has no place for ${mark}, or several`);
   return page.split(mark).join(text);
+}
+
+/** In the page: makes the program of its packed form. Workers are started with the text of the element `program`. */
+const UNPACK = `(async () => {
+  try {
+    const packed = document.getElementById('packed');
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    packed.remove();
+    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+    const program = document.createElement('script');
+    program.id = 'program';
+    program.textContent = await new Response(plain).text();
+    document.body.append(program);
+  } catch (error) {
+    document.getElementById('page').textContent = 'This browser cannot open the page, it may be too old: ' + error;
+  }
+})();`;
+
+/**
+ * Half of its size: the page goes with every snapshot that is shared.
+ *
+ * @param {string} program
+ */
+function packed(program) {
+  const base64 = gzipSync(program, { level: 9 }).toString('base64');
+  return `<script type="application/octet-stream" id="packed">${base64}</script>\n<script>${UNPACK}</script>`;
 }
 
 const program = await bundle('main.tsx');
 const style = await bundle('style.css');
-const page = fill(
-  fill(readFileSync(join(source, 'page.html'), 'utf8'), '/*style*/', style.trim()),
-  '/*program*/',
-  program.trim(),
-);
+if (/<\/style/i.test(style)) throw new Error('the style would end its element');
+const styled = fill(readFileSync(join(source, 'page.html'), 'utf8'), '/*style*/', style.trim());
+const page = fill(styled, '<script id="program">/*program*/</script>', packed(program.trim()));
 mkdirSync(dirname(target), { recursive: true });
 writeFileSync(target, page);

@@ -1,25 +1,78 @@
-// Asks the worker, which reads the same snapshot a second time, what takes long: the report with its advice, and replays under other settings.
-// Must not know how either is made.
+// Asks workers, which read the same snapshot once more, what takes long: the report with its advice, and replays under other settings. Each
+// has a worker of its own, so that neither waits for the other. Must not know how an answer is made.
 
 import type { Report } from '../../analysis/report/format.js';
-import type { WhatIfCourse, WhatIfQuestion } from '../what-if.js';
+import type { WhatIfAnswer, WhatIfProgress, WhatIfQuestion } from '../what-if.js';
 import type { OpenFile } from './open-file.js';
 
 /** One question; `id` comes back with the answer. */
 export type Question =
   | { readonly id: number; readonly kind: 'open'; readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly id: number; readonly kind: 'report' }
+  | { readonly id: number; readonly kind: 'report'; readonly advise: boolean }
   | { readonly id: number; readonly kind: 'what-if'; readonly question: WhatIfQuestion };
 
-export type Answer = { readonly id: number; readonly value: unknown } | { readonly id: number; readonly error: string };
+export type Answer =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly progress: Parameters<WhatIfProgress> }
+  | { readonly id: number; readonly error: string };
+
+export class Analyst {
+  readonly #file: OpenFile;
+  #reporter: WorkerLine | null = null;
+  #replayer: WorkerLine | null = null;
+  #first: Promise<Report> | null = null;
+  #report: Promise<Report> | null = null;
+
+  constructor(file: OpenFile) {
+    this.#file = file;
+  }
+
+  /** What `cudalloc analyze --json` prints. Made once. */
+  report(): Promise<Report> {
+    if (this.#report === null) {
+      const reporter = new WorkerLine(this.#file);
+      this.#reporter = reporter;
+      this.#first = reporter.ask<Report>({ kind: 'report', advise: false });
+      this.#report = reporter.ask<Report>({ kind: 'report', advise: true });
+      // Nothing else is asked of it, and it holds the snapshot a second time.
+      const close = (): void => reporter.close();
+      this.#report.then(close, close);
+    }
+    return this.#report;
+  }
+
+  /** The same without advice, which takes most of the time. Never fails: the whole report says why it could not be made. */
+  firstReport(): Promise<Report | null> {
+    void this.report().catch(() => {});
+    return this.#first?.catch(() => null) ?? Promise.resolve(null);
+  }
+
+  /** @param onProgress told now and then */
+  whatIf(question: WhatIfQuestion, onProgress?: WhatIfProgress): Promise<WhatIfAnswer> {
+    this.#replayer ??= new WorkerLine(this.#file);
+    return this.#replayer.ask({ kind: 'what-if', question }, onProgress);
+  }
+
+  close(): void {
+    this.#reporter?.close();
+    this.#replayer?.close();
+  }
+}
 
 type WithoutId<T> = T extends unknown ? Omit<T, 'id'> : never;
 
-export class Analyst {
+interface Waiting {
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: Error) => void;
+  readonly onProgress: WhatIfProgress | undefined;
+}
+
+/** A worker with the snapshot open, and the questions that it has not answered yet. */
+class WorkerLine {
   readonly #worker: Worker;
-  readonly #waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<number, Waiting>();
   #asked = 0;
-  #report: Promise<Report> | null = null;
+  #closed = false;
 
   constructor({ name, bytes }: OpenFile) {
     // The page's own program, which begins as a worker where there is no document: one file, nothing to fetch.
@@ -28,38 +81,40 @@ export class Analyst {
     this.#worker = new Worker(url);
     this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => this.#take(data);
     this.#worker.onerror = (event) => {
-      for (const { reject } of this.#waiting.values()) reject(new Error(`the worker failed: ${event.message}`));
-      this.#waiting.clear();
+      event.preventDefault();
+      this.#fail(`the worker failed: ${event.message || 'it may have run out of memory'}`);
     };
-    void this.#ask({ kind: 'open', name, bytes }).catch(() => {});
+    void this.ask({ kind: 'open', name, bytes })
+      .catch(() => {})
+      .finally(() => URL.revokeObjectURL(url));
   }
 
-  /** What `cudalloc analyze --json` prints. Made once. */
-  report(): Promise<Report> {
-    this.#report ??= this.#ask<Report>({ kind: 'report' });
-    return this.#report;
-  }
-
-  whatIf(question: WhatIfQuestion): Promise<WhatIfCourse> {
-    return this.#ask({ kind: 'what-if', question });
-  }
-
-  close(): void {
-    this.#worker.terminate();
-  }
-
-  #ask<T>(question: WithoutId<Question>): Promise<T> {
+  ask<T>(question: WithoutId<Question>, onProgress?: WhatIfProgress): Promise<T> {
+    if (this.#closed) return Promise.reject(new Error('the file is closed'));
     const id = this.#asked++;
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#waiting.set(id, { resolve, reject, onProgress });
       this.#worker.postMessage({ ...question, id });
     });
   }
 
+  close(): void {
+    this.#closed = true;
+    this.#worker.terminate();
+    this.#fail('the file is closed');
+  }
+
   #take(answer: Answer): void {
     const waiting = this.#waiting.get(answer.id);
+    if (waiting === undefined) return;
+    if ('progress' in answer) return waiting.onProgress?.(...answer.progress);
     this.#waiting.delete(answer.id);
-    if ('error' in answer) waiting?.reject(new Error(answer.error));
-    else waiting?.resolve(answer.value as never);
+    if ('error' in answer) waiting.reject(new Error(answer.error));
+    else waiting.resolve(answer.value as never);
+  }
+
+  #fail(why: string): void {
+    for (const { reject } of this.#waiting.values()) reject(new Error(why));
+    this.#waiting.clear();
   }
 }
