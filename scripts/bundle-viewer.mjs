@@ -1,6 +1,6 @@
 // Bundles the viewer: program and style into one page, dist/viewer/page.html, with nothing outside it. Must not know snapshots.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -22,10 +22,14 @@ const options = {
   logLevel: 'silent',
 };
 
+/** Names of the packages in the bundle. @type {Set<string>} */
+const libraries = new Set();
+
 /** @param {string} entry */
 async function bundle(entry) {
-  const { outputFiles } = await build({
+  const { outputFiles, metafile } = await build({
     ...options,
+    metafile: true,
     entryPoints: [join(source, entry)],
     format: 'iife',
     jsx: 'automatic',
@@ -35,7 +39,24 @@ async function bundle(entry) {
     ),
     tsconfig: join(root, 'tsconfig.viewer.json'),
   });
+  for (const input of Object.keys(metafile.inputs)) {
+    const [, name] = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input) ?? [];
+    if (name !== undefined) libraries.add(name);
+  }
   return outputFiles[0].text;
+}
+
+/** What the licences of the bundled libraries ask for: their text goes with every copy. */
+function notices() {
+  const texts = [...libraries].sort().map((name) => {
+    const folder = join(root, 'node_modules', name);
+    const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+    if (file === undefined) throw new Error(`${name} has no licence that could go with the page`);
+    return `${name}\n\n${readFileSync(join(folder, file), 'utf8').trim()}`;
+  });
+  const text = `The program contains these libraries.\n\n${texts.join('\n\n')}\n`;
+  if (text.includes('--')) throw new Error('the licences would end the comment that they stand in');
+  return `<!--\n${text}-->\n`;
 }
 
 /**
@@ -80,4 +101,7 @@ if (/<\/style/i.test(style)) throw new Error('the style would end its element');
 const styled = fill(readFileSync(join(source, 'page.html'), 'utf8'), '/*style*/', style.trim());
 const page = fill(styled, '<script id="program">/*program*/</script>', packed(program.trim()));
 mkdirSync(dirname(target), { recursive: true });
-writeFileSync(target, page);
+writeFileSync(
+  target,
+  page.replace('</body>', () => `${notices()}</body>`),
+);

@@ -1,5 +1,5 @@
-// npm's `prepare`: builds the addon with cmake-js and compiles lib/ with tsc, each only when its sources are newer than what is
-// there; silent when nothing is to be done. Needs no network. Must not know what is built, only from what and into what.
+// npm's `prepare`: builds the addon with cmake-js, compiles lib/ with tsc and bundles the viewer's page, each only when its sources are newer
+// than what is there; silent when nothing is to be done. Needs no network. Must not know what is built, only from what and into what.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -104,6 +104,9 @@ function buildAddon() {
   remember(stamp);
 }
 
+/** They are bundled, not compiled. */
+const PAGE_SOURCES = join('viewer', 'page', '/');
+
 /**
  * tsc leaves the outputs of sources that are gone, and they would be packed.
  *
@@ -122,7 +125,7 @@ function compileLibrary() {
   if (!existsSync(at('lib'))) return;
   const stamp = at('build', 'lib.stamp');
   const outputs = readdirSync(at('lib'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts') && !name.startsWith(PAGE_SOURCES))
     .map((name) => at('dist', name.replace(/\.ts$/, '.js')));
   removeStale(outputs);
   const complete = outputs.every((path) => existsSync(path));
@@ -133,5 +136,16 @@ function compileLibrary() {
   remember(stamp);
 }
 
+function bundlePage() {
+  const script = at('scripts', 'bundle-viewer.mjs');
+  if (!existsSync(script)) return;
+  // npm notes in it what it has installed: other libraries make another page.
+  const installed = at('node_modules', '.package-lock.json');
+  const sources = newest([at('lib'), script, at('tsconfig.json'), at('tsconfig.viewer.json'), installed]);
+  if (modified(at('dist', 'viewer', 'page.html')) >= sources) return;
+  run(script, [], "the viewer's page could not be bundled (the errors are above).");
+}
+
 buildAddon();
 compileLibrary();
+bundlePage();

@@ -14,6 +14,7 @@ import { register as registerDoctor } from './commands/doctor.js';
 import { register as registerRedact } from './commands/redact.js';
 import { register as registerReplay } from './commands/replay.js';
 import { register as registerTune } from './commands/tune.js';
+import { register as registerView } from './commands/view.js';
 
 const STATUS_BAD_INPUT = 2;
 
@@ -29,6 +30,7 @@ function createProgram(): Command {
   for (const register of [
     registerDemo,
     registerAnalyze,
+    registerView,
     registerReplay,
     registerTune,
     registerConf,

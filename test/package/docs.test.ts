@@ -38,6 +38,12 @@ test('docs/settings.md has one row for each switch of a policy', () => {
   expect(rows.sort()).toEqual(Object.keys(mends).sort());
 });
 
+test('docs/viewer.md has one row for each key of the page', () => {
+  const keys = matches(read('lib/viewer/page/keys.ts'), /^\s*(?:\{ )?shown: '([^']+)'/gm);
+  expect(keys.length).toBeGreaterThan(10);
+  expect(matches(read('docs/viewer.md'), /^\| `([^`]+)` \| /gm)).toEqual(keys);
+});
+
 const pages = [
   'README.md',
   'CHANGELOG.md',

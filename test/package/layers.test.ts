@@ -12,6 +12,37 @@ const biome = join(root, 'node_modules', '@biomejs', 'biome', 'bin', 'biome');
 const scratch = mkdtempSync(join(tmpdir(), 'cudalloc-layers-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
+/** What the viewer may use of the allocator. */
+const SETTINGS = (up: string): readonly string[] =>
+  ['config', 'config-parser', 'format-config', 'policy'].map((name) => `${up}/allocator/${name}.js`);
+
+/** From two folders below lib: ways to something that no pure file may import. */
+const ROUNDABOUT: readonly string[] = [
+  '..',
+  '../..',
+  '../../',
+  './..',
+  './../..',
+  '../.',
+  './../../device/native.js',
+  '.././../device/native.js',
+  '..//../device/native.js',
+  '../..//device/native.js',
+  '../../device/./native.js',
+  '../report/../../device/native.js',
+  '../../analysis/../device/native.js',
+  '../../snapshot/pickle/../files.js',
+  '../../snapshot/./files.js',
+  '../../snapshot//files.js',
+  '../../snapshot/%66iles.js',
+  '../%2e%2e/device/native.js',
+  './%2e%2e/%2e%2e/device/native.js',
+  '../../../lib/device/native.js',
+  'cudalloc',
+  'file:///lib/device/native.js',
+  '/lib/device/native.js',
+];
+
 /** The file that imports, what it may import, what it may not. */
 const layers: readonly (readonly [file: string, allowed: readonly string[], refused: readonly string[]])[] = [
   ['lib/errors.ts', [], ['./units.js', './device/types.js', 'node:fs']],
@@ -40,7 +71,7 @@ const layers: readonly (readonly [file: string, allowed: readonly string[], refu
       '../device/native.js',
       '../device/open.js',
       '../snapshot/trace.js',
-      '../analysis/replay.js',
+      '../analysis/replay/replay.js',
       'node:fs',
       'commander',
     ],
@@ -48,18 +79,130 @@ const layers: readonly (readonly [file: string, allowed: readonly string[], refu
   ['lib/snapshot/trace.ts', ['./model.js', '../errors.js'], ['./files.js', 'node:fs', '../allocator/block.js']],
   ['lib/snapshot/files.ts', ['./trace.js', 'node:fs'], ['../allocator/block.js', '../cli/main.js', 'commander']],
   [
-    'lib/analysis/replay.ts',
-    ['../allocator/block.js', '../snapshot/trace.js', '../device/sim.js', '../device/types.js'],
-    ['../snapshot/files.js', '../device/native.js', '../device/open.js', '../cli/main.js', 'node:fs'],
+    'lib/snapshot/pickle/machine.ts',
+    ['./cursor.js', '../model.js', '../layout/read-frames.js', '../../errors.js', '../../units.js'],
+    ['../files.js', '../../allocator/block.js', '../../device/types.js', '../../index.js', 'node:zlib'],
   ],
-  ['lib/kv/cache.ts', ['../allocator/block.js', '../pages/pages.js'], ['../tiering/disk.js', '../analysis/replay.js']],
+  [
+    'lib/analysis/verdict.ts',
+    ['./report/report.js', '../allocator/block.js', '../snapshot/model.js', '../device/sim.js', '../device/types.js'],
+    ['../snapshot/files.js', '../device/native.js', '../cli/main.js', '../viewer/colours.js', 'node:fs'],
+  ],
+  [
+    'lib/analysis/replay/replay.ts',
+    [
+      './report.js',
+      '../recording/start-state.js',
+      '../../allocator/block.js',
+      '../../pages/virtual-range.js',
+      '../../snapshot/trace.js',
+      '../../snapshot/pickle/machine.js',
+      '../../device/sim.js',
+      '../../device/types.js',
+    ],
+    [
+      '../../snapshot/files.js',
+      '../../snapshot/files',
+      '../../device/native.js',
+      '../../device/open.js',
+      '../../device/sim-memory.js',
+      '../../cli/main.js',
+      '../../viewer/colours.js',
+      '../../dump-snapshot.js',
+      '../../index.js',
+      '../../../binding.js',
+      'node:fs',
+      'fs',
+      'commander',
+    ],
+  ],
+  [
+    'lib/kv/cache.ts',
+    ['../allocator/block.js', '../pages/pages.js'],
+    ['../tiering/disk.js', '../analysis/replay/replay.js'],
+  ],
   ['lib/tiering/disk.ts', ['../allocator/block.js', 'node:fs'], ['../kv/cache.js', '../cli/main.js']],
-  ['lib/viewer/view.ts', ['../analysis/report.js', '../snapshot/model.js'], ['../allocator/block.js', 'node:fs']],
+  [
+    'lib/viewer/colours.ts',
+    ['./palette.js', './timeline/axis.js', '../analysis/report/report.js', '../snapshot/model.js', ...SETTINGS('..')],
+    [
+      './page/app.js',
+      '../snapshot/files.js',
+      '../allocator/block.js',
+      '../device/open.js',
+      '../device/sim.js',
+      '../cli/main.js',
+      '../index.js',
+      'preact',
+      'node:fs',
+    ],
+  ],
+  [
+    'lib/viewer/timeline/axis.ts',
+    [
+      './ticks.js',
+      '../palette.js',
+      '../segments/state.js',
+      '../../analysis/report/report.js',
+      '../../snapshot/model.js',
+      'fast-png',
+      ...SETTINGS('../..'),
+    ],
+    [
+      '../page/app.js',
+      '../../snapshot/files.js',
+      '../../allocator/block.js',
+      '../../device/native.js',
+      '../../device/open.js',
+      '../../cli/main.js',
+      '../../index.js',
+      'preact/hooks',
+      'node:fs',
+      'pngjs',
+    ],
+  ],
+  [
+    'lib/viewer/page/app.tsx',
+    [
+      './toolbar.js',
+      './app.css',
+      '../palette.js',
+      '../timeline/axis.js',
+      '../../analysis/report/report.js',
+      '../../snapshot/read-snapshot.js',
+      'preact',
+      'preact/hooks',
+      'd3-zoom',
+      'uplot',
+      'uplot/dist/uPlot.min.css',
+      ...SETTINGS('../..'),
+    ],
+    [
+      // Its imports need no ending.
+      '../..',
+      '../../index',
+      '../../snapshot/files',
+      '../../snapshot/files.js',
+      '../../allocator/block.js',
+      '../../device/native.js',
+      '../../cli/main.js',
+      'preact/compat',
+      'd3-fetch',
+      'node:fs',
+      'https://cdn.example/library.js',
+    ],
+  ],
   ['lib/metrics/watch.ts', ['../allocator/block.js', 'node:http'], ['../cli/main.js', '../index.js']],
   ['lib/cli/main.ts', ['commander', '../device/open.js', 'node:fs'], ['../index.js']],
   ['lib/cli/commands/demo.ts', ['../../allocator/block.js', '../render/table.js'], ['../../index.js']],
   // Round-about spellings of a refused path.
-  ['lib/pages/roundabout.ts', [], ['./../allocator/block.js', '../device/../allocator/block.js']],
+  ['lib/pages/roundabout.ts', [], ['./../allocator/block.js', '../device/../allocator/block.js', '..', './..', '../.']],
+  ...[
+    'lib/snapshot/json/roundabout.ts',
+    'lib/analysis/tune/roundabout.ts',
+    'lib/viewer/segments/roundabout.ts',
+    'lib/viewer/page/roundabout.ts',
+  ].map((file) => [file, [], ROUNDABOUT] as const),
 ];
 
 interface Diagnostic {

@@ -2,9 +2,20 @@
 // addon that `cudalloc build` makes there. Nothing outside the scratch folder is touched.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { build } from 'esbuild';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -47,6 +58,7 @@ test('holds what a consumer needs, and nothing else', () => {
     'dist/index.js',
     'dist/index.d.ts',
     'dist/cli/main.js',
+    'dist/viewer/page.html',
     'binding.d.ts',
     'CMakeLists.txt',
     'README.md',
@@ -57,6 +69,25 @@ test('holds what a consumer needs, and nothing else', () => {
   }
   const stray = /(^|\/)(test|bench|scripts|node_modules|build|\.ci)(\/|$)|\.tsbuildinfo$|^lib\//;
   expect(names.filter((name) => stray.test(name))).toEqual([]);
+});
+
+test('loads nothing but its dependencies', async () => {
+  const entries = ['index.js', 'cli/main.js', 'cli/tune-worker.js'].map((name) => join(installed, 'dist', name));
+  const { metafile } = await build({
+    entryPoints: entries,
+    outdir: join(scratch, 'bundle'),
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    write: false,
+    metafile: true,
+    logLevel: 'silent',
+  });
+  const loaded = Object.values(metafile.inputs).flatMap(({ imports }) => imports.filter(({ external }) => external));
+  const packages = new Set(loaded.map(({ path }) => path).filter((path) => !path.startsWith('node:')));
+  expect(packages).toContain('fast-png');
+  expect([...packages].filter((name) => !Object.hasOwn(manifest.dependencies, name))).toEqual([]);
 });
 
 test('runs no script when it is installed', () => {
@@ -94,6 +125,28 @@ test('without the addon: snapshots are written, on request and at an out of memo
   );
   expect(run.stderr).toBe('');
   expect(run.stdout).toBe('oom-1.json\n128,123\n');
+});
+
+test('without the addon: a snapshot is shown, as a page and as pictures', () => {
+  const files = ['now.html', 'now.png', 'now.svg'];
+  const written = cudalloc('view', 'now.pickle', '-o', files[0]!, '--png', files[1]!, '--svg', files[2]!, '--json');
+  expect(written.status, written.stderr).toBe(0);
+  const report = JSON.parse(written.stdout) as { written: { file: string; bytes: number }[] };
+  expect(report.written.map(({ file }) => file).sort()).toEqual(files);
+  for (const { file, bytes } of report.written) expect(statSync(join(project, file)).size).toBe(bytes);
+  const page = readFileSync(join(installed, 'dist', 'viewer', 'page.html'), 'utf8');
+  expect(readFileSync(join(project, 'now.html'), 'utf8')).toContain(page.slice(page.indexOf('id="packed"')));
+});
+
+test('without the page: it says how to make it', () => {
+  const page = join(installed, 'dist', 'viewer', 'page.html');
+  renameSync(page, `${page}.away`);
+  const run = cudalloc('view', 'now.pickle', '-o', 'other.html');
+  renameSync(`${page}.away`, page);
+  expect(run.status).toBe(2);
+  expect(run.stderr).toMatch(
+    /^cudalloc: the page of the viewer is missing \(.*page\.html\); build it with: npm run build\n$/,
+  );
 });
 
 test('without the addon: doctor says so and exits 0', () => {
