@@ -125,12 +125,14 @@ describe.skipIf(!hasBrowser || TRAINING === undefined)('the real training run (n
   test('play moves on to the end', async () => {
     const open = await browser.open([path], 'view=segments&cursor=0');
     await drawn(open);
-    await open.page.locator('.scrubber select').selectOption('8');
+    await open.page.locator('#play-seconds').selectOption('8');
     await open.page.locator('#play').click();
     await open.page.waitForTimeout(700);
     const between = await dataNumber(open.page, '#scrub-moment', 'moment');
     expect(between).toBeGreaterThan(300);
     await open.page.locator('#play').click();
+    await open.page.waitForSelector('#play[aria-pressed=false]');
+    await drawn(open);
     const paused = await dataNumber(open.page, '#scrub-moment', 'moment');
     await open.page.waitForTimeout(300);
     expect(await dataNumber(open.page, '#scrub-moment', 'moment')).toBe(paused);

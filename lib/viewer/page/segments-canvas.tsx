@@ -2,32 +2,37 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatSize } from '../../units.js';
-import { blockFacts, sizeWords } from '../block-facts.js';
-import { poolName } from '../filter.js';
-import { extentsOf, MapLayout } from '../segments/layout.js';
-import { MapRaster, NOTHING, paintMap, THIN, UNMAPPED } from '../segments/raster.js';
-import { type MapState, pinnersOf, type Run } from '../segments/state.js';
+import { type Extent, extentsOf, LINE, MapLayout, PITCH } from '../segments/layout.js';
+import { MapRaster, NOTHING, paintMap } from '../segments/raster.js';
+import type { MapState, Run, SegmentState } from '../segments/state.js';
+import { useMapScroll } from './segments-scroll.js';
+import { isPointed, PointedRun } from './segments-tooltip.js';
 import { useSize } from './timeline-canvas.js';
 import { Tooltip } from './tooltip.js';
 import type { ViewProps } from './view-props.js';
 
+export const MOST_ZOOM = 64;
+
 interface Props extends ViewProps {
   readonly map: MapState;
+  /** The segment that is pointed out. */
+  readonly picked: SegmentState | null;
   readonly moment: number;
   readonly colours: Int32Array;
   readonly shownRanges: Uint8Array | null;
   readonly zoom: number;
   readonly onZoom: (zoom: number) => void;
+  /** Told what the picture does not show one by one. */
   readonly onNotes: (notes: readonly string[]) => void;
 }
 
-/** For tests: what was drawn. */
+/** For tests: what was drawn, and which row of the map is the first of the canvas. */
 export interface DrawnMap extends HTMLCanvasElement {
-  drawn?: { readonly raster: MapRaster; readonly map: MapState; readonly milliseconds: number };
+  drawn?: { readonly raster: MapRaster; readonly map: MapState; readonly top: number; readonly milliseconds: number };
 }
 
 export function SegmentsCanvas(props: Props) {
-  const { history, state, update, palette, map, colours, shownRanges, zoom, onZoom, onNotes, passing } = props;
+  const { history, state, update, map, moment, shownRanges, zoom, onZoom } = props;
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const size = useSize(frame);
@@ -37,73 +42,110 @@ export function SegmentsCanvas(props: Props) {
       size.width === 0 ? null : new MapRaster(new MapLayout(extents, { width: size.width, height: size.height, zoom })),
     [extents, size.width, size.height, zoom],
   );
-  const pixels = useMemo(
-    () => (raster === null ? null : new Int32Array(raster.layout.width * raster.layout.height)),
-    [raster],
-  );
+  const scroll = useMapScroll(frame, raster?.layout ?? null, state.address);
+  const height = raster === null ? 0 : Math.min(size.height, raster.layout.height);
+  useDrawing(canvas, props, { raster, height, top: scroll.top });
   const [hover, setHover] = useState<{ readonly x: number; readonly y: number } | null>(null);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext('2d', { alpha: false });
-    if (!element || !context || raster === null || pixels === null) return;
-    const handle = requestAnimationFrame(() => {
-      const begun = performance.now();
-      const { width, height } = raster.layout;
-      if (element.width !== width || element.height !== height) {
-        element.width = width;
-        element.height = height;
-      }
-      raster.draw(map);
-      paintMap(
-        raster,
-        map,
-        { palette, blocks: colours, pinned: state.pinned, highlighted: highlightOf(props) },
-        pixels,
-      );
-      context.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
-      (element as DrawnMap).drawn = { raster, map, milliseconds: performance.now() - begun };
-      onNotes(notesOn(raster));
-    });
-    return () => cancelAnimationFrame(handle);
-  }, [raster, pixels, map, palette, colours, state.pinned, state.highlight, state.address, passing, props.report]);
-
-  const run = (event: { readonly offsetX: number; readonly offsetY: number }): Run | null => {
-    const id = raster?.at(event.offsetX, event.offsetY) ?? NOTHING;
-    return id > 0 ? (map.runs[id - 1] ?? null) : null;
-  };
+  const idAt = ({ x, y }: { readonly x: number; readonly y: number }): number =>
+    raster?.at(x, y + scroll.top) ?? NOTHING;
+  const pointed = hover === null ? NOTHING : idAt(hover);
   return (
-    <div
-      class="map"
-      ref={frame}
-      onWheel={(event) => {
-        if (!event.ctrlKey) return;
-        event.preventDefault();
-        onZoom(Math.max(1, Math.min(64, zoom * 2 ** (-event.deltaY / 300))));
-      }}
-    >
-      <canvas
-        ref={canvas}
-        id="segments"
-        role="img"
-        aria-label={labelOf(props)}
-        onPointerMove={(event) => setHover({ x: event.offsetX, y: event.offsetY })}
-        onPointerLeave={() => setHover(null)}
-        onClick={(event) => {
-          const found = run(event);
-          if (found !== null)
-            update({ pinned: found.row === -1 ? null : found.row, address: found.row === -1 ? found.address : null });
+    <div class="map">
+      <div
+        class="scroller"
+        ref={frame}
+        onScroll={scroll.onScroll}
+        onWheel={(event) => {
+          if (!event.ctrlKey) return;
+          event.preventDefault();
+          scroll.keep(event.offsetX, event.offsetY);
+          onZoom(Math.max(1, Math.min(MOST_ZOOM, zoom * 2 ** (-event.deltaY / 300))));
         }}
-      />
-      {hover === null || raster === null ? null : (
-        <Pointed {...props} id={raster.at(hover.x, hover.y)} x={hover.x} y={hover.y} />
+      >
+        <div style={{ height: `${raster?.layout.height ?? 0}px` }}>
+          <canvas
+            ref={canvas}
+            id="segments"
+            role="img"
+            tabIndex={0}
+            aria-label={labelOf(props)}
+            onPointerMove={(event) => setHover({ x: event.offsetX, y: event.offsetY })}
+            onPointerLeave={() => setHover(null)}
+            onClick={(event) => {
+              const run = map.runs[idAt({ x: event.offsetX, y: event.offsetY }) - 1];
+              if (run === undefined) return;
+              update(run.row === -1 ? { pinned: null, address: run.address } : { pinned: run.row, address: null });
+            }}
+          />
+        </div>
+      </div>
+      {hover === null || raster === null || !isPointed(pointed) ? null : (
+        <Tooltip x={hover.x} y={hover.y}>
+          <PointedRun history={history} map={map} layout={raster.layout} moment={moment} id={pointed} />
+        </Tooltip>
       )}
     </div>
   );
 }
 
+interface Seen {
+  readonly raster: MapRaster | null;
+  /** Rows of pixels that are seen. */
+  readonly height: number;
+  readonly top: number;
+}
+
+/** Draws once a frame when something changed. */
+function useDrawing(
+  canvas: { readonly current: HTMLCanvasElement | null },
+  props: Props,
+  { raster, height, top }: Seen,
+): void {
+  const { state, palette, map, picked, colours, passing, report, onNotes } = props;
+  const image = useMemo(
+    () => (raster === null || height === 0 ? null : new ImageData(raster.layout.width, height)),
+    [raster?.layout.width, height],
+  );
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    const context = element?.getContext('2d', { alpha: false });
+    if (!element || !context || raster === null || image === null) return;
+    const handle = requestAnimationFrame(() => {
+      const begun = performance.now();
+      if (element.width !== image.width || element.height !== image.height) {
+        element.width = image.width;
+        element.height = image.height;
+      }
+      raster.draw(map);
+      const paints = { palette, blocks: colours, pinned: state.pinned, highlighted: highlightOf(props) };
+      paintMap(raster, map, paints, new Int32Array(image.data.buffer), top);
+      context.putImageData(image, 0, 0);
+      if (picked !== null) outline(context, raster.layout, { ...picked, top, colour: palette.ink });
+      (element as DrawnMap).drawn = { raster, map, top, milliseconds: performance.now() - begun };
+      onNotes(notesOn(raster, map));
+    });
+    return () => cancelAnimationFrame(handle);
+  }, [raster, image, top, map, palette, colours, state.pinned, state.highlight, picked, passing, report]);
+}
+
+interface Outlined extends Extent {
+  readonly top: number;
+  readonly colour: string;
+}
+
+/** Around all its parts, in the space between lines. */
+function outline(context: CanvasRenderingContext2D, layout: MapLayout, { address, size, top, colour }: Outlined): void {
+  const extent = layout.extentAt(address);
+  if (extent === undefined) return;
+  context.strokeStyle = colour;
+  context.lineWidth = 2;
+  for (const { x, line, width } of layout.partsOf(extent, address, size))
+    context.strokeRect(x - 1, line * PITCH - top - 1, width + 2, LINE.height + 2);
+}
+
 /** What stands out; null: nothing does. */
-function highlightOf({ state, history, map, passing, report }: Props): ((run: Run) => boolean) | null {
-  const { highlight, address } = state;
+function highlightOf({ state, history, map, picked, passing, report }: Props): ((run: Run) => boolean) | null {
+  const { highlight } = state;
   if (highlight === 'other_stream') {
     // Free memory that the request of the verdict cannot use.
     const request = report === null || report instanceof Error ? null : report.verdict.request;
@@ -121,90 +163,31 @@ function highlightOf({ state, history, map, passing, report }: Props): ((run: Ru
     };
   }
   if (highlight !== null) return ({ kind }) => kind === highlight;
-  if (address !== null) {
-    const segment = map.segments.findIndex((one) => one.address <= address && address < one.address + one.size);
-    return segment === -1 ? null : (run) => run.segment === segment;
-  }
+  if (picked !== null) return ({ segment }) => map.segments[segment] === picked;
   if (passing !== null) return ({ row }) => row === -1 || passing[row] === 1;
   return null;
 }
 
-function notesOn({ layout, hidden }: MapRaster): string[] {
+function notesOn({ layout, hidden }: MapRaster, { outside }: MapState): string[] {
+  const count = (number: number): string => number.toLocaleString('en');
   return [
     `One pixel is ${formatSize(Math.round(layout.bytesPerPixel))}.`,
     ...(layout.thin.count > 0
       ? [
-          `${layout.thin.count.toLocaleString('en')} segments narrower than a pixel are one box at the end: ${formatSize(layout.thin.bytes)}.`,
+          `${count(layout.thin.count)} segments narrower than a pixel are one box at the end: ${formatSize(layout.thin.bytes)}.`,
         ]
       : []),
     ...(hidden.count > 0
       ? [
-          `${hidden.count.toLocaleString('en')} blocks and holes are narrower than a pixel and not seen: ${formatSize(hidden.bytes)}. Zoom in to see them.`,
+          `${count(hidden.count)} blocks and holes are narrower than a pixel and not seen: ${formatSize(hidden.bytes)}. Zoom in to see them.`,
+        ]
+      : []),
+    ...(outside.count > 0
+      ? [
+          `The recording contradicts itself: ${count(outside.count)} blocks lie outside of what is reserved, or over others, with ${formatSize(outside.bytes)}. They are not drawn.`,
         ]
       : []),
   ];
-}
-
-function Pointed({
-  history,
-  map,
-  moment,
-  id,
-  x,
-  y,
-}: Props & { readonly id: number; readonly x: number; readonly y: number }) {
-  if (id === NOTHING) return null;
-  if (id === THIN)
-    return (
-      <Tooltip x={x} y={y}>
-        All segments narrower than a pixel
-      </Tooltip>
-    );
-  if (id === UNMAPPED)
-    return (
-      <Tooltip x={x} y={y}>
-        Not reserved at this moment, but at another
-      </Tooltip>
-    );
-  const run = map.runs[id - 1];
-  if (run === undefined) return null;
-  const segment = map.segments[run.segment] as MapState['segments'][number];
-  const pool = history.lifetimes.ranges.pools[history.lifetimes.ranges.poolOf[segment.range] as number];
-  const [pinner] = pinnersOf(history.lifetimes, segment);
-  return (
-    <Tooltip x={x} y={y}>
-      {run.row === -1 ? (
-        <div id="pointed-hole" data-address={run.address} data-size={run.size} data-kind={run.kind}>
-          <strong>{formatSize(run.size)} free</strong>,{' '}
-          {run.kind === 'stuck' ? 'stuck: its segment is pinned' : 'wholly free: its segment can be given back'}
-        </div>
-      ) : (
-        <BlockLine history={history} row={run.row} moment={moment} />
-      )}
-      <div class="faint">
-        Segment of {formatSize(segment.size)} at 0x{segment.address.toString(16)}: stream {segment.stream}, pool{' '}
-        {pool === undefined ? 'unknown' : poolName(pool)}, {segment.blocks.length} blocks, {formatSize(segment.free)}{' '}
-        free
-      </div>
-      {run.row !== -1 || pinner === undefined ? null : (
-        <div>
-          Pinned most by: <BlockLine history={history} row={pinner} moment={moment} />
-        </div>
-      )}
-    </Tooltip>
-  );
-}
-
-function BlockLine({ history, row, moment }: Pick<Props, 'history' | 'moment'> & { readonly row: number }) {
-  const facts = blockFacts(history, row, moment);
-  return (
-    <div id="pointed-run" data-row={row} data-address={facts.address} data-size={facts.size}>
-      <strong>{sizeWords(facts)}</strong> {facts.site}
-      <div class="faint">
-        {facts.state}, stream {facts.stream}, age {facts.age}
-      </div>
-    </div>
-  );
 }
 
 function labelOf({ map, moment }: Props): string {

@@ -4,7 +4,8 @@ import { useMemo } from 'preact/hooks';
 import { formatSize } from '../../units.js';
 import { blockFacts, sizeWords } from '../block-facts.js';
 import { poolName } from '../filter.js';
-import { kindColour } from '../segments/raster.js';
+import type { Palette } from '../palette.js';
+import { kindColour, STRIPE } from '../segments/raster.js';
 import { type MapState, pinnersOf, type RunKind, type SegmentState } from '../segments/state.js';
 import type { ViewProps } from './view-props.js';
 
@@ -14,7 +15,7 @@ const LISTED = 100;
 const PINNERS = 20;
 
 const KINDS: readonly (readonly [kind: RunKind, words: string])[] = [
-  ['allocated', 'allocated'],
+  ['allocated', 'allocated, in the colours beside'],
   ['pending', 'pending: freed, another stream may still use it'],
   ['stuck', 'stuck: free, in segments that live blocks pin'],
   ['wholly_free', 'wholly free: in segments without a live block'],
@@ -24,19 +25,22 @@ interface MapProps extends ViewProps {
   readonly map: MapState;
 }
 
-export function KindTable({ map, palette, history, moment }: MapProps & { readonly moment: number }) {
+export function KindTable({ map, palette, state }: MapProps) {
+  const { sums } = map;
+  const reserved = sums.allocated + sums.pending + sums.stuck + sums.wholly_free;
+  const isFiltered = state.stream !== null || state.pool !== null;
   return (
     <table class="legend" id="segments-kinds">
-      <caption>Reserved memory</caption>
+      <caption>{isFiltered ? 'Reserved memory of the chosen stream and pool' : 'Reserved memory'}</caption>
       <tbody>
         {KINDS.map(([kind, words]) => (
           <tr key={kind}>
             <th scope="row">
-              <i style={{ background: kindColour(kind, palette) }} />
+              <i style={{ background: swatch(kind, palette) }} />
               {words}
             </th>
-            <td class="number" id={`segments-${kind}`} data-bytes={map.sums[kind]}>
-              {formatSize(map.sums[kind])}
+            <td class="number" id={`segments-${kind}`} data-bytes={sums[kind]}>
+              {formatSize(sums[kind])}
             </td>
           </tr>
         ))}
@@ -49,13 +53,21 @@ export function KindTable({ map, palette, history, moment }: MapProps & { readon
         </tr>
         <tr>
           <th scope="row">reserved</th>
-          <td class="number" id="segments-reserved" data-bytes={history.lifetimes.reserved[moment + 1]}>
-            {formatSize(history.lifetimes.reserved[moment + 1] as number)}
+          <td class="number" id="segments-reserved" data-bytes={reserved}>
+            {formatSize(reserved)}
           </td>
         </tr>
       </tbody>
     </table>
   );
+}
+
+/** As it is drawn: pending memory is striped. */
+function swatch(kind: RunKind, palette: Palette): string {
+  const colour = kindColour(kind, palette);
+  if (kind !== 'pending') return colour;
+  const own = kindColour('allocated', palette);
+  return `repeating-linear-gradient(90deg, ${own} 0 ${STRIPE}px, ${colour} 0 ${2 * STRIPE}px)`;
 }
 
 export function SegmentTable({ map, history, update }: MapProps) {
@@ -140,7 +152,9 @@ export function HoleDetails({
         {formatSize(segment.free)} free, the largest hole {formatSize(segment.largestHole)}.{' '}
         {pinners.length === 0
           ? 'No live block: it can be given back.'
-          : `Pinned by ${pinners.length.toLocaleString('en')} blocks; one is enough:`}
+          : pinners.length === 1
+            ? 'Pinned by one block:'
+            : `Pinned by ${pinners.length.toLocaleString('en')} blocks; one would be enough:`}
       </p>
       <ol>
         {pinners.slice(0, PINNERS).map((row) => {
@@ -156,7 +170,7 @@ export function HoleDetails({
         })}
       </ol>
       {pinners.length > PINNERS ? (
-        <p class="faint">and {(pinners.length - PINNERS).toLocaleString('en')} smaller ones</p>
+        <p class="faint">and {(pinners.length - PINNERS).toLocaleString('en')} smaller</p>
       ) : null}
       <button type="button" onClick={() => update({ address: null })}>
         Close

@@ -2,13 +2,13 @@
 // Must not know what a band means.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { scriptExtension } from '../../snapshot/call-site.js';
 import { formatSize } from '../../units.js';
 import { blockFacts, sizeWords } from '../block-facts.js';
 import type { Grouping } from '../colours.js';
 import { TimelineDrawing, type TimelinePicture } from '../timeline/drawing.js';
 import { NOTHING, NUMBER, PENDING, SUMMED } from '../timeline/raster.js';
 import { momentOf, spanOf } from './keys.js';
+import { ShortStack } from './short-stack.js';
 import { drawDecorations, MARGIN } from './timeline-decorations.js';
 import { useZoom } from './timeline-zoom.js';
 import { Tooltip } from './tooltip.js';
@@ -151,16 +151,7 @@ function Pointed({ history, grouping, pointed }: Props & { readonly pointed: Poi
             {facts.state === 'pending' ? 'freed, still awaited by another stream; ' : ''}stream {facts.stream}, pool{' '}
             {facts.pool}, age {facts.age}
           </div>
-          <ol class="stack">
-            {shortStack(history, facts.row).map(({ name, filename, line }, i) => (
-              <li key={i}>
-                {name}{' '}
-                <span class="faint">
-                  {filename}:{String(line)}
-                </span>
-              </li>
-            ))}
-          </ol>
+          <ShortStack history={history} row={facts.row} />
         </div>
       )}
       {pointed.group === null ? null : (
@@ -171,13 +162,6 @@ function Pointed({ history, grouping, pointed }: Props & { readonly pointed: Poi
       )}
     </>
   );
-}
-
-/** Frames that a tooltip has room for: of machine code there are dozens, so those of scripts where there are any. */
-function shortStack({ snapshot, lifetimes }: Props['history'], row: number) {
-  const frames = snapshot.stacks.frames(lifetimes.blocks.stacks[row] as number);
-  const scripts = frames.filter(({ filename }) => scriptExtension(filename) !== null);
-  return (scripts.length > 0 ? scripts : frames).slice(0, 8);
 }
 
 function notesOn({ raster, axis }: TimelinePicture): string[] {

@@ -35,19 +35,31 @@ export function extentsOf(ranges: RangeLifetimes, passing: Uint8Array | null = n
 
 export interface MapSize {
   readonly width: number;
-  /** Pixels that the map should take without zoom. */
+  /** Pixels that the map takes without zoom, at most; where the spaces between extents alone need more, it is higher. */
   readonly height: number;
-  /** 1: everything fits; more: so many times the lines. */
+  /** 1: everything fits; more: every byte has so many times the room. */
   readonly zoom: number;
 }
 
 export const LINE = { height: 15, gap: 5 };
-/** Pixels between two extents. */
+export const PITCH = LINE.height + LINE.gap;
+/** Pixels between two extents; with very many of them fewer. */
 const BETWEEN = 4;
+/** Of the lines, for the spaces between extents, unless each has its least already. */
+const SHARE_BETWEEN = 1 / 4;
+/** Coarser scales that are tried until the lines fit. */
+const TRIES = 12;
 
 export interface Placed extends Extent {
   /** Pixels from the start of the first line, all lines after each other. */
   readonly at: number;
+}
+
+interface Flow {
+  readonly placed: readonly Placed[];
+  readonly thin: { readonly count: number; readonly bytes: number };
+  readonly thinAt: number;
+  readonly lines: number;
 }
 
 export class MapLayout {
@@ -65,39 +77,59 @@ export class MapLayout {
   /** Linear in extents, times some steps. */
   constructor(extents: readonly Extent[], { width, height, zoom }: MapSize) {
     this.width = Math.max(1, Math.floor(width));
-    const room = Math.max(1, Math.floor(height / (LINE.height + LINE.gap))) * this.width;
+    const lines = Math.max(1, Math.floor(height / PITCH));
+    const room = lines * this.width;
+    const between = Math.max(1, Math.min(BETWEEN, Math.floor((room * SHARE_BETWEEN) / extents.length)));
+    const flowAt = (scale: number): Flow => flow(extents, this.width, scale, between);
     const total = extents.reduce((sum, { size }) => sum + size, 0);
-    const separators = BETWEEN * (extents.length + 1);
-    // With very many extents the separators alone would fill the map.
-    const pixels = Math.max(room / 2, room - separators) * Math.max(1, zoom);
-    this.bytesPerPixel = Math.max(1, total / pixels);
-    const placed: Placed[] = [];
-    let at = 0;
-    let count = 0;
-    let bytes = 0;
-    for (const { address, size } of extents) {
-      if (size < this.bytesPerPixel) {
-        count++;
-        bytes += size;
-        continue;
-      }
-      // What fits a line by itself is not broken for the last pixels of the one before.
-      const wide = size / this.bytesPerPixel;
-      const left = this.width - (at % this.width);
-      if (wide <= this.width / 4 && wide > left) at += left;
-      placed.push({ address, size, at });
-      at += Math.ceil(wide) + BETWEEN;
+    let scale = Math.max(1, total / room);
+    // Spaces and the rests of lines take room too.
+    for (let i = 0; i < TRIES; i++) {
+      const needed = flowAt(scale).lines;
+      if (needed <= lines) break;
+      scale *= Math.max(1.01, needed / lines);
     }
+    this.bytesPerPixel = scale / Math.max(1, zoom);
+    const { placed, thin, thinAt, lines: taken } = flowAt(this.bytesPerPixel);
     this.placed = placed;
-    this.thin = { count, bytes };
-    this.thinAt = at;
-    const end = at + Math.ceil(bytes / this.bytesPerPixel);
-    this.lines = Math.max(1, Math.ceil(end / this.width));
-    this.height = this.lines * (LINE.height + LINE.gap);
+    this.thin = thin;
+    this.thinAt = thinAt;
+    this.lines = taken;
+    this.height = taken * PITCH;
   }
 
   /** The extent that holds an address; undefined: none that is drawn. Logarithmic. */
   extentAt(address: number): Placed | undefined {
+    const extent = this.#before(address);
+    return extent !== undefined && address < extent.address + extent.size ? extent : undefined;
+  }
+
+  /** The address at a place of the map; between extents that of the end of the one before; null: there are none. Logarithmic. */
+  addressAt(x: number, y: number): number | null {
+    const line = Math.max(0, Math.min(this.lines - 1, Math.floor(y / PITCH)));
+    const pixel = line * this.width + Math.max(0, Math.min(this.width - 1, Math.floor(x)));
+    let low = 0;
+    let high = this.placed.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.placed[middle] as Placed).at <= pixel) low = middle + 1;
+      else high = middle;
+    }
+    const extent = this.placed[Math.max(0, low - 1)];
+    if (extent === undefined) return null;
+    const inside = Math.max(0, Math.floor((pixel - extent.at) * this.bytesPerPixel));
+    return extent.address + Math.min(extent.size - 1, inside);
+  }
+
+  /** The line of an address, or of the extent before it. Logarithmic. */
+  lineOf(address: number): number {
+    const extent = this.#before(address);
+    if (extent === undefined) return 0;
+    const inside = Math.min(extent.size, Math.max(0, address - extent.address));
+    return Math.min(this.lines - 1, Math.floor((extent.at + inside / this.bytesPerPixel) / this.width));
+  }
+
+  #before(address: number): Placed | undefined {
     let low = 0;
     let high = this.placed.length;
     while (low < high) {
@@ -105,8 +137,7 @@ export class MapLayout {
       if ((this.placed[middle] as Placed).address <= address) low = middle + 1;
       else high = middle;
     }
-    const extent = this.placed[low - 1];
-    return extent !== undefined && address < extent.address + extent.size ? extent : undefined;
+    return this.placed[low - 1];
   }
 
   /** The parts of lines that a stretch of addresses takes, from its first pixel up to before its last. It must lie in the extent. */
@@ -127,4 +158,27 @@ export class MapLayout {
     }
     return parts;
   }
+}
+
+function flow(extents: readonly Extent[], width: number, bytesPerPixel: number, between: number): Flow {
+  const placed: Placed[] = [];
+  let at = 0;
+  let count = 0;
+  let bytes = 0;
+  for (const { address, size } of extents) {
+    if (size < bytesPerPixel) {
+      count++;
+      bytes += size;
+      continue;
+    }
+    // What fits a line by itself is not broken for the last pixels of the one before.
+    const wide = size / bytesPerPixel;
+    const left = width - (at % width);
+    if (wide <= width / 4 && wide > left) at += left;
+    placed.push({ address, size, at });
+    at += Math.ceil(wide) + between;
+  }
+  // The space after the last needs no room.
+  const end = bytes > 0 ? at + Math.ceil(bytes / bytesPerPixel) : at - between;
+  return { placed, thin: { count, bytes }, thinAt: at, lines: Math.max(1, Math.ceil(end / width)) };
 }

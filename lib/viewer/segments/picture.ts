@@ -3,9 +3,9 @@
 import { formatSize } from '../../units.js';
 import { COLOURED_GROUPS, groupBlocks, groupColours } from '../colours.js';
 import type { DeviceHistory } from '../device-history.js';
-import { DARK, LIGHT, type Palette } from '../palette.js';
-import { extentsOf, LINE, MapLayout } from './layout.js';
-import { kindColour } from './raster.js';
+import { DARK, LIGHT, mixed, type Palette } from '../palette.js';
+import { type Extent, extentsOf, LINE, MapLayout, PITCH, type Placed } from './layout.js';
+import { kindColour, MapRaster, STRIPE } from './raster.js';
 import { type MapState, mapState, type RunKind } from './state.js';
 
 export interface SegmentsSvgOptions {
@@ -26,6 +26,8 @@ export const KIND_NAMES: Readonly<Record<RunKind, string>> = {
 
 const MARGIN = 16;
 const TEXT = 20;
+/** How much neighbours of one call site differ, so that they are seen to be two. */
+const SHADES = [0, 0.14, 0.07, 0.21];
 /** Call sites in the legend. */
 const NAMED = 8;
 
@@ -38,19 +40,24 @@ export function segmentsSvg(history: DeviceHistory, event: number, options: Segm
   const state = mapState(history.lifetimes, event);
   const legend = legendOf(history, state, palette);
   const rows = Math.ceil(legend.length / 2);
-  const top = MARGIN + 3 * TEXT;
+  const top = MARGIN + 3 * TEXT + 4;
   const layout = new MapLayout(extentsOf(history.lifetimes.ranges), {
     width: width - 2 * MARGIN,
     height: height - top - (rows + 1) * TEXT - MARGIN,
     zoom: 1,
   });
   const below = top + layout.height + TEXT;
+  const drawn = { state, layout, palette };
+  const heading = titleOf(history, event, name, state);
   const parts = [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${below + rows * TEXT + MARGIN}" font-family="system-ui, sans-serif" font-size="14">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${below + rows * TEXT + MARGIN}" role="img" font-family="system-ui, sans-serif" font-size="14">`,
+    `<title>${escapeXml(heading)}</title>`,
+    pattern(palette),
     `<rect width="100%" height="100%" fill="${palette.background}"/>`,
-    ...title(history, event, { name, state, layout, palette }),
+    textAt(heading, MARGIN + 12, palette.ink, ' font-weight="600"'),
+    ...explanation(drawn),
     `<g transform="translate(${MARGIN} ${top})">`,
-    ...map(history, state, layout, palette),
+    ...map(history, drawn),
     '</g>',
     ...legend.map(({ text, colour }, i) => {
       const x = MARGIN + Math.floor(i / rows) * ((width - 2 * MARGIN) / 2);
@@ -63,52 +70,82 @@ export function segmentsSvg(history: DeviceHistory, event: number, options: Segm
   return parts.join('\n');
 }
 
-interface TitleParts {
-  readonly name: string;
+interface Drawn {
   readonly state: MapState;
   readonly layout: MapLayout;
   readonly palette: Palette;
 }
 
-function title(history: DeviceHistory, event: number, { name, state, layout, palette }: TitleParts): string[] {
-  const { allocated, pending, stuck, wholly_free: whollyFree } = state.sums;
-  const reserved = allocated + pending + stuck + whollyFree;
+function titleOf({ device }: DeviceHistory, event: number, name: string, { sums }: MapState): string {
+  const { allocated, pending, stuck, wholly_free: whollyFree } = sums;
   const moment = event < 0 ? 'before the first event' : `after event ${event.toLocaleString('en')}`;
-  const thin = layout.thin.count > 0 ? `; ${layout.thin.count} smaller segments are one grey box at the end` : '';
-  const lines = [
-    `${name}, device ${history.device}, ${moment}: ${formatSize(allocated)} allocated of ${formatSize(reserved)} reserved`,
-    `The gap of ${formatSize(reserved - allocated)}: ${formatSize(stuck)} stuck, ${formatSize(whollyFree)} wholly free, ${formatSize(pending)} pending.`,
-    `Every box is a segment, in the order of addresses; a line goes on in the next. One pixel is ${formatSize(Math.round(layout.bytesPerPixel))}${thin}.`,
-  ];
-  return lines.map(
-    (text, i) =>
-      `<text x="${MARGIN}" y="${MARGIN + 12 + i * TEXT}" fill="${i === 0 ? palette.ink : palette.faintInk}"${i === 0 ? ' font-weight="600"' : ''}>${escapeXml(text)}</text>`,
-  );
+  const reserved = formatSize(allocated + pending + stuck + whollyFree);
+  return `${name}, device ${device}, ${moment}: ${formatSize(allocated)} allocated of ${reserved} reserved`;
 }
 
-function map(history: DeviceHistory, { runs }: MapState, layout: MapLayout, palette: Palette): string[] {
+function explanation({ state, layout, palette }: Drawn): string[] {
+  const { pending, stuck, wholly_free: whollyFree } = state.sums;
+  const raster = new MapRaster(layout);
+  raster.draw(state);
+  const { thin } = layout;
+  const lines = [
+    `The gap of ${formatSize(pending + stuck + whollyFree)}: ${formatSize(stuck)} stuck, ${formatSize(whollyFree)} wholly free, ${formatSize(pending)} pending.`,
+    'Boxes are segments, in the order of addresses; a line goes on in the next. ' +
+      `One pixel is ${formatSize(Math.round(layout.bytesPerPixel))}. ${[
+        ...(raster.hidden.count > 0
+          ? [`Too thin to be seen: ${countOf(raster.hidden, 'block or hole', 'blocks and holes')}.`]
+          : []),
+        ...(thin.count > 0
+          ? [`The grey box at the end: ${countOf(thin, 'thinner segment', 'thinner segments')}.`]
+          : []),
+      ].join(' ')}`.trimEnd(),
+  ];
+  return lines.map((text, i) => textAt(text, MARGIN + 12 + (i + 1) * TEXT, palette.faintInk));
+}
+
+function countOf(
+  { count, bytes }: { readonly count: number; readonly bytes: number },
+  one: string,
+  more: string,
+): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : more}, ${formatSize(bytes)}`;
+}
+
+function textAt(text: string, y: number, fill: string, rest = ''): string {
+  return `<text x="${MARGIN}" y="${y}" fill="${fill}"${rest}>${escapeXml(text)}</text>`;
+}
+
+function map(history: DeviceHistory, { state, layout, palette }: Drawn): string[] {
   const grouping = groupBlocks(history, 'site', COLOURED_GROUPS);
   const colours = groupColours(grouping, palette);
-  const pitch = LINE.height + LINE.gap;
-  const box = (x: number, line: number, width: number, fill: string): string =>
-    `<rect x="${x}" y="${line * pitch}" width="${width}" height="${LINE.height}" fill="${fill}"/>`;
   const found: string[] = [];
-  for (const extent of layout.placed)
-    for (const { x, line, width } of layout.partsOf(extent, extent.address, extent.size))
-      found.push(box(x, line, width, palette.unmapped));
-  for (const { address, size, kind, row } of runs) {
-    const extent = layout.extentAt(address);
+  const boxes = (extent: Placed, { address, size }: Extent, fill: string): void => {
+    for (const { x, line, width } of layout.partsOf(extent, address, size))
+      found.push(`<rect x="${x}" y="${line * PITCH}" width="${width}" height="${LINE.height}" fill="${fill}"/>`);
+  };
+  for (const extent of layout.placed) boxes(extent, extent, palette.unmapped);
+  for (const run of state.runs) {
+    const extent = layout.extentAt(run.address);
     if (extent === undefined) continue;
-    const fill =
-      kind === 'allocated' ? (colours[grouping.groupOf[row] as number] as string) : kindColour(kind, palette);
-    for (const { x, line, width } of layout.partsOf(extent, address, size)) found.push(box(x, line, width, fill));
+    if (run.row === -1) boxes(extent, run, kindColour(run.kind, palette));
+    else {
+      const colour = colours[grouping.groupOf[run.row] as number] as string;
+      boxes(extent, run, mixed(colour, palette.background, SHADES[run.row % SHADES.length] as number));
+      if (run.kind === 'pending') boxes(extent, run, 'url(#pending)');
+    }
   }
-  if (layout.thin.bytes > 0) {
-    const extent = { address: 0, size: layout.thin.bytes, at: layout.thinAt };
-    for (const { x, line, width } of layout.partsOf(extent, 0, layout.thin.bytes))
-      found.push(box(x, line, width, palette.others));
-  }
+  const { thin, thinAt } = layout;
+  if (thin.bytes > 0)
+    boxes({ address: 0, size: thin.bytes, at: thinAt }, { address: 0, size: thin.bytes }, palette.others);
   return found;
+}
+
+/** Stripes over the colour of the block. */
+function pattern({ pending }: Palette): string {
+  return (
+    `<defs><pattern id="pending" width="${2 * STRIPE}" height="${2 * STRIPE}" patternUnits="userSpaceOnUse">` +
+    `<rect width="${STRIPE}" height="${2 * STRIPE}" fill="${pending}"/></pattern></defs>`
+  );
 }
 
 function legendOf(
@@ -126,7 +163,7 @@ function legendOf(
   }
   const kinds = (['stuck', 'wholly_free', 'pending'] as const).map((kind) => ({
     text: `${KIND_NAMES[kind]}: ${formatSize(sums[kind])}`,
-    colour: kindColour(kind, palette),
+    colour: kind === 'pending' ? 'url(#pending)' : kindColour(kind, palette),
   }));
   const groups = [...bytes.keys()]
     .filter((group) => (bytes[group] as number) > 0)

@@ -2,7 +2,7 @@
 // what a run is made of.
 
 import { mixed, type Palette, pixelOf } from '../palette.js';
-import { LINE, type MapLayout } from './layout.js';
+import { LINE, type MapLayout, PITCH } from './layout.js';
 import type { MapState, Run, RunKind } from './state.js';
 
 /** In a pixel: between extents. Otherwise the position of a run plus 1, or one of the two below. */
@@ -53,9 +53,8 @@ export class MapRaster {
   /** What is at a place of the picture. */
   at(x: number, y: number): number {
     const { width, lines } = this.layout;
-    const line = Math.floor(y / (LINE.height + LINE.gap));
-    if (!(x >= 0 && x < width && line >= 0 && line < lines) || y - line * (LINE.height + LINE.gap) >= LINE.height)
-      return NOTHING;
+    const line = Math.floor(y / PITCH);
+    if (!(x >= 0 && x < width && line >= 0 && line < lines) || y - line * PITCH >= LINE.height) return NOTHING;
     return this.ids[line * width + Math.floor(x)] as number;
   }
 }
@@ -74,47 +73,54 @@ export interface MapPaints {
   readonly highlighted: ((run: Run) => boolean) | null;
 }
 
-/** `width * height` pixels, row by row from the top. Linear in pixels. */
-export function paintMap(raster: MapRaster, { runs }: MapState, paints: MapPaints, picture: Int32Array): void {
+/** Pixels of one stripe: pending memory is striped in the colour of its block and its own. */
+export const STRIPE = 3;
+
+/**
+ * The part of the map from a row of pixels on, as many rows as the picture has: width times rows, from the top. Linear in these pixels and
+ * in runs.
+ * @param top row of the map that is the picture's first
+ */
+export function paintMap(raster: MapRaster, map: MapState, paints: MapPaints, picture: Int32Array, top = 0): void {
   const { width, lines } = raster.layout;
-  const { palette, blocks, pinned, highlighted } = paints;
-  const background = pixelOf(palette.background);
-  const kinds: Readonly<Record<RunKind, number>> = {
-    allocated: 0,
+  const { even, odd } = pixelsById(map, paints);
+  const height = Math.floor(picture.length / width);
+  const row = new Int32Array(width);
+  picture.fill(pixelOf(paints.palette.background));
+  for (let line = Math.max(0, Math.floor(top / PITCH)); line < lines && line * PITCH < top + height; line++) {
+    const start = line * width;
+    for (let x = 0; x < width; x++) {
+      const index = (raster.ids[start + x] as number) - THIN;
+      row[x] = ((Math.floor(x / STRIPE) & 1) === 0 ? even[index] : odd[index]) as number;
+    }
+    const first = line * PITCH - top;
+    for (let y = Math.max(0, first); y < Math.min(height, first + LINE.height); y++) picture.set(row, y * width);
+  }
+}
+
+/** The pixel of each id, counted from THIN on, in even and in odd stripes. */
+function pixelsById({ runs }: MapState, { palette, blocks, pinned, highlighted }: MapPaints) {
+  const dimmed = pixelOf(palette.dimmed);
+  const ink = pixelOf(palette.ink);
+  const own: Readonly<Record<Exclude<RunKind, 'allocated'>, number>> = {
     pending: pixelOf(palette.pending),
     stuck: pixelOf(palette.stuck),
     wholly_free: pixelOf(palette.whollyFree),
   };
-  const [unmapped, others, dimmed, ink] = [palette.unmapped, palette.others, palette.dimmed, palette.ink].map(
-    pixelOf,
-  ) as [number, number, number, number];
-  const colourOf = (id: number): number => {
-    if (id === NOTHING) return background;
-    if (id === UNMAPPED) return unmapped;
-    if (id === THIN) return others;
-    const run = runs[id - 1] as Run;
-    if (run.row !== -1 && run.row === pinned) return ink;
-    if (highlighted !== null && !highlighted(run)) return dimmed;
-    return run.kind === 'allocated' ? (blocks[run.row] as number) : kinds[run.kind];
-  };
-  const row = new Int32Array(width);
-  const pitch = LINE.height + LINE.gap;
-  for (let line = 0; line < lines; line++) {
-    const ids = raster.ids.subarray(line * width, (line + 1) * width);
-    let before = Number.NaN;
-    let colour = background;
-    for (let x = 0; x < width; x++) {
-      const id = ids[x] as number;
-      if (id !== before) {
-        before = id;
-        colour = colourOf(id);
-      }
-      row[x] = colour;
-    }
-    const top = line * pitch * width;
-    for (let y = 0; y < LINE.height; y++) picture.set(row, top + y * width);
-    picture.fill(background, top + LINE.height * width, top + pitch * width);
-  }
+  const odd = new Int32Array(runs.length + 1 - THIN);
+  odd[THIN - THIN] = pixelOf(palette.others);
+  odd[UNMAPPED - THIN] = pixelOf(palette.unmapped);
+  odd[NOTHING - THIN] = pixelOf(palette.background);
+  const even = odd.slice();
+  runs.forEach((run, i) => {
+    const index = i + 1 - THIN;
+    const isPinned = run.row !== -1 && run.row === pinned;
+    const isDimmed = !isPinned && highlighted !== null && !highlighted(run);
+    const plain = isPinned ? ink : isDimmed ? dimmed : null;
+    odd[index] = plain ?? (run.kind === 'allocated' ? (blocks[run.row] as number) : own[run.kind]);
+    even[index] = plain ?? (run.row === -1 ? own[run.kind as 'stuck'] : (blocks[run.row] as number));
+  });
+  return { even, odd };
 }
 
 /** The colour of a run of free or pending memory, for legends. */

@@ -35,6 +35,8 @@ export interface MapState {
   readonly segments: readonly SegmentState[];
   /** Bytes by kind; together they are what is reserved. */
   readonly sums: Readonly<Record<RunKind, number>>;
+  /** Blocks, and parts of them, that the recording places outside of what is reserved or over each other: no run shows them. */
+  readonly outside: { readonly count: number; readonly bytes: number };
 }
 
 interface Stretch {
@@ -43,49 +45,80 @@ interface Stretch {
   readonly range: number;
 }
 
-/** Linear in rows, and sorts those that are there. */
-export function mapState(lifetimes: Lifetimes, event: number): MapState {
-  const { blocks } = lifetimes;
+/**
+ * Linear in rows, and sorts those that are there.
+ * @param passing 1 for each row of the ranges that is shown; null: all
+ */
+export function mapState(lifetimes: Lifetimes, event: number, passing: Uint8Array | null = null): MapState {
+  const { addresses, sizes } = lifetimes.blocks;
   const rows = blocksAfter(lifetimes, event);
-  const runs: Run[] = [];
-  const segments: SegmentState[] = [];
-  const sums = { allocated: 0, pending: 0, stuck: 0, wholly_free: 0 };
+  const builder = new MapBuilder(lifetimes, event);
   let at = 0;
-  for (const { address, end, range } of stretches(lifetimes, event)) {
+  for (const stretch of stretches(lifetimes, event)) {
+    const isShown = passing === null || passing[stretch.range] === 1;
     const inside: number[] = [];
-    for (; at < rows.length && (blocks.addresses[rows[at] as number] as number) < end; at++)
-      inside.push(rows[at] as number);
-    const segment = segments.length;
+    for (; at < rows.length && (addresses[rows[at] as number] as number) < stretch.end; at++) {
+      const row = rows[at] as number;
+      if ((addresses[row] as number) + (sizes[row] as number) > stretch.address) inside.push(row);
+      else if (isShown) builder.leaveOut(sizes[row] as number);
+    }
+    if (isShown) builder.add(stretch, inside);
+  }
+  if (passing === null) for (; at < rows.length; at++) builder.leaveOut(sizes[rows[at] as number] as number);
+  return builder;
+}
+
+class MapBuilder implements MapState {
+  readonly runs: Run[] = [];
+  readonly segments: SegmentState[] = [];
+  readonly sums = { allocated: 0, pending: 0, stuck: 0, wholly_free: 0 };
+  readonly outside = { count: 0, bytes: 0 };
+  readonly #lifetimes: Lifetimes;
+  readonly #event: number;
+
+  constructor(lifetimes: Lifetimes, event: number) {
+    this.#lifetimes = lifetimes;
+    this.#event = event;
+  }
+
+  leaveOut(bytes: number): void {
+    this.outside.count++;
+    this.outside.bytes += bytes;
+  }
+
+  /** @param blocks rows of those that begin before its end and end behind its start, by address */
+  add({ address, end, range }: Stretch, blocks: readonly number[]): void {
+    const { addresses, sizes, freed } = this.#lifetimes.blocks;
     const counts = { allocated: 0, pending: 0, free: 0, largestHole: 0 };
-    const free = inside.length === 0 ? 'wholly_free' : 'stuck';
-    const add = (from: number, size: number, kind: RunKind, row: number): void => {
-      if (size <= 0) return;
-      runs.push({ address: from, size, kind, row, segment });
-      sums[kind] += size;
-      if (row === -1) {
-        counts.free += size;
-        counts.largestHole = Math.max(counts.largestHole, size);
-      } else counts[kind as 'allocated' | 'pending'] += size;
+    const kindOfHoles = blocks.length === 0 ? 'wholly_free' : 'stuck';
+    const hole = (from: number, size: number): void => {
+      this.#run(from, size, kindOfHoles, -1);
+      counts.free += size;
+      counts.largestHole = Math.max(counts.largestHole, size);
     };
     let from = address;
-    for (const row of inside) {
-      const begin = blocks.addresses[row] as number;
-      const size = blocks.sizes[row] as number;
-      add(from, begin - from, free, -1);
-      add(begin, size, event < (blocks.freed[row] as number) ? 'allocated' : 'pending', row);
-      from = begin + size;
+    for (const row of blocks) {
+      const start = addresses[row] as number;
+      const size = sizes[row] as number;
+      const begin = Math.max(from, start);
+      const shown = Math.max(0, Math.min(end, start + size) - begin);
+      if (shown < size) this.leaveOut(size - shown);
+      if (shown === 0) continue;
+      if (begin > from) hole(from, begin - from);
+      const kind = this.#event < (freed[row] as number) ? 'allocated' : 'pending';
+      this.#run(begin, shown, kind, row);
+      counts[kind] += shown;
+      from = begin + shown;
     }
-    add(from, end - from, free, -1);
-    segments.push({
-      address,
-      size: end - address,
-      stream: lifetimes.ranges.streams[range] as number,
-      range,
-      blocks: inside,
-      ...counts,
-    });
+    if (end > from) hole(from, end - from);
+    const stream = this.#lifetimes.ranges.streams[range] as number;
+    this.segments.push({ address, size: end - address, stream, range, blocks, ...counts });
   }
-  return { runs, segments, sums };
+
+  #run(address: number, size: number, kind: RunKind, row: number): void {
+    this.runs.push({ address, size, kind, row, segment: this.segments.length });
+    this.sums[kind] += size;
+  }
 }
 
 /** What is reserved, with the stretches of an expandable segment joined that touch. */
@@ -108,7 +141,7 @@ function stretches(lifetimes: Lifetimes, event: number): Stretch[] {
   return found;
 }
 
-/** Rows of the blocks that keep a segment from being given back, the largest first. */
+/** Rows of the blocks that keep a segment from being given back, the largest first. Sorts them. */
 export function pinnersOf({ blocks }: Lifetimes, { blocks: rows }: SegmentState): number[] {
   return [...rows].sort((a, b) => (blocks.sizes[b] as number) - (blocks.sizes[a] as number));
 }

@@ -1,12 +1,10 @@
 // The lines of the map: to scale, without overlaps, nothing lost, and the same at every moment.
 
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseConfig } from '../../../lib/allocator/config-parser.js';
 import { lifetimesOf } from '../../../lib/analysis/recording/lifetimes.js';
-import { type Extent, extentsOf, LINE, MapLayout } from '../../../lib/viewer/segments/layout.js';
-import { MapRaster, NOTHING, THIN, UNMAPPED } from '../../../lib/viewer/segments/raster.js';
-import { mapState } from '../../../lib/viewer/segments/state.js';
+import { type Extent, extentsOf, LINE, MapLayout, PITCH } from '../../../lib/viewer/segments/layout.js';
 import { programs } from '../../support/programs.js';
 
 const anyExtents: fc.Arbitrary<Extent[]> = fc
@@ -68,58 +66,40 @@ test('of a recording: every range of every moment lies in an extent', () => {
   }
 });
 
-describe('its pixels', () => {
-  test('name the run at their address, and what is not reserved', () => {
-    for (const { name, snapshot, conf } of programs(8)) {
-      const lifetimes = lifetimesOf(snapshot, 0, parseConfig(conf));
-      const layout = new MapLayout(extentsOf(lifetimes.ranges), { width: 700, height: 400, zoom: 2 });
-      const raster = new MapRaster(layout);
-      for (const event of [-1, lifetimes.events >> 1, lifetimes.events - 1]) {
-        const map = mapState(lifetimes, event);
-        raster.draw(map);
-        let runPixels = 0;
-        for (const { at, address, size } of layout.placed) {
-          const wide = Math.round(size / layout.bytesPerPixel);
-          for (let i = 0; i < wide; i++) {
-            const id = raster.ids[at + i]!;
-            expect(id, name).not.toBe(NOTHING);
-            if (id === UNMAPPED) continue;
-            runPixels++;
-            const run = map.runs[id - 1]!;
-            // The middle of the pixel, within the rounding of edges.
-            const middle = address + (i + 0.5) * layout.bytesPerPixel;
-            expect(middle).toBeGreaterThan(run.address - layout.bytesPerPixel);
-            expect(middle).toBeLessThan(run.address + run.size + layout.bytesPerPixel);
-          }
-        }
-        const hiddenSegments = map.runs
-          .filter(({ address }) => layout.extentAt(address) === undefined)
-          .reduce((sum, { size }) => sum + size, 0);
-        const bytes = Object.values(map.sums).reduce((sum, one) => sum + one, 0);
-        expect(Math.abs(runPixels * layout.bytesPerPixel - (bytes - hiddenSegments))).toBeLessThanOrEqual(
-          (map.segments.length + 1) * layout.bytesPerPixel + raster.hidden.bytes,
-        );
-      }
-    }
-  });
+test('without zoom the lines fit the height, unless the spaces alone need more', () => {
+  fc.assert(
+    fc.property(
+      anyExtents,
+      fc.integer({ min: 400, max: 2000 }),
+      fc.integer({ min: 60, max: 1200 }),
+      (extents, width, height) => {
+        const lines = Math.floor(height / PITCH);
+        fc.pre(extents.length * 8 < lines * width);
+        expect(new MapLayout(extents, { width, height, zoom: 1 }).height).toBeLessThanOrEqual(lines * PITCH);
+      },
+    ),
+  );
+});
 
-  test('of thin extents are one box, and between lines there is nothing', () => {
-    const extents = [
-      { address: 0, size: 2 ** 30 },
-      ...Array.from({ length: 5 }, (_, i) => ({ address: 2 ** 31 + i * 2 ** 20, size: 512 })),
-    ];
-    const layout = new MapLayout(extents, { width: 100, height: 60, zoom: 1 });
-    expect(layout.thin).toEqual({ count: 5, bytes: 2560 });
-    const raster = new MapRaster(layout);
-    raster.draw({ runs: [], segments: [], sums: { allocated: 0, pending: 0, stuck: 0, wholly_free: 0 } });
-    expect([...raster.ids]).toContain(THIN);
-    expect(raster.at(5, LINE.height + 1)).toBe(NOTHING);
-    expect(raster.at(5, 3)).toBe(UNMAPPED);
-    expect([raster.at(-1, 3), raster.at(5, -1), raster.at(101, 3), raster.at(5, 1e6)]).toEqual([
-      NOTHING,
-      NOTHING,
-      NOTHING,
-      NOTHING,
-    ]);
-  });
+test('the place of an address and the address of a place are of one line', () => {
+  fc.assert(
+    fc.property(
+      anyExtents,
+      fc.integer({ min: 1, max: 16 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (extents, zoom, share) => {
+        const layout = new MapLayout(extents, { width: 300, height: 200, zoom });
+        const extent = layout.placed[Math.floor(share * (layout.placed.length - 1))];
+        if (extent === undefined) {
+          expect(layout.addressAt(5, 5)).toBeNull();
+          return;
+        }
+        const address = extent.address + Math.floor(share * (extent.size - 1));
+        const line = layout.lineOf(address);
+        const [first, last] = [layout.addressAt(0, line * PITCH), layout.addressAt(299, line * PITCH)];
+        expect(first).toBeLessThanOrEqual(address);
+        expect(last! + layout.bytesPerPixel).toBeGreaterThanOrEqual(address);
+      },
+    ),
+  );
 });

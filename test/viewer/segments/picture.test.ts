@@ -25,6 +25,14 @@ describe('the picture', () => {
     expect(() => segmentsSvg(history, 0.5, { name: 'x' })).toThrow(/there is no event 0.5/);
   });
 
+  test('says what is too thin to be drawn', () => {
+    const history = smallHistory();
+    const thin = segmentsSvg(history, history.events - 1, { name: 'x', width: 80, height: 100 });
+    const wide = segmentsSvg(history, history.events - 1, { name: 'x', width: 200_000, height: 4000 });
+    expect(thin).toMatch(/Too thin to be seen: \d+ block(s and holes| or hole), [\d.]+ (KiB|MiB)/);
+    expect(wide).not.toContain('Too thin');
+  });
+
   test('of any program is well-formed, light and dark', () => {
     for (const { snapshot } of programs(4)) {
       for (const one of [
