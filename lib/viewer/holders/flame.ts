@@ -1,23 +1,21 @@
-// The stacks that hold memory as a tree of frames, the outermost at the root, and its layout (Gregg 2016): widths are bytes. Must not know pictures.
+// The stacks that hold memory as a tree of frames, the outermost at the root, and its layout (Gregg 2016): widths are bytes. What is below a
+// node is found when it is asked for, so that only what is wide enough to be drawn costs something. Must not know pictures.
 
-import { hierarchy, partition } from 'd3-hierarchy';
-import { scriptExtension } from '../../snapshot/call-site.js';
-import type { Frame, StackTable } from '../../snapshot/model.js';
+import { type HierarchyRectangularNode, hierarchy, partition } from 'd3-hierarchy';
+import type { StackTable } from '../../snapshot/model.js';
+import { type FlameFrame, type FlameStacks, NO_STACK } from './flame-stacks.js';
 import type { StackSums } from './holders.js';
 
-export interface FlameNode {
-  readonly name: string;
-  readonly file: string;
-  /** Of it and everything that it called. */
-  bytes: number;
-  count: number;
-  /** What it is compared with. */
-  bytesA: number;
-  readonly children: FlameNode[];
-}
-
-interface Building extends FlameNode {
-  readonly byKey: Map<string, Building>;
+export interface FlameNode extends FlameFrame {
+  /** Of it and everything that it called; with `A`: of what it is compared with, 0 where nothing is. */
+  readonly bytes: number;
+  readonly count: number;
+  readonly bytesA: number;
+  readonly countA: number;
+  /** The larger side of each stack, summed: as wide as it is drawn, so that what is gone is seen too. */
+  readonly width: number;
+  /** The widest first. Found when first asked for: linear in the stacks through the node. */
+  readonly children: readonly FlameNode[];
 }
 
 export interface Side {
@@ -25,119 +23,183 @@ export interface Side {
   readonly sums: StackSums;
 }
 
-/**
- * Linear in frames of the stacks that hold something.
- * @param scriptsOnly leave out frames of machine code, of stacks that have others
- */
-export function flameTree(shown: Side, compared: Side | null, scriptsOnly: boolean): FlameNode {
-  const root = nodeOf('all', '');
-  addAll(root, shown, scriptsOnly, 'bytes');
-  if (compared !== null) addAll(root, compared, scriptsOnly, 'bytesA');
-  return root;
+/** What holds something, by position; `stacks` are numbers of FlameStacks, each there once. */
+interface Held {
+  readonly all: FlameStacks;
+  readonly stacks: readonly number[];
+  readonly bytes: readonly number[];
+  readonly counts: readonly number[];
+  readonly bytesA: readonly number[];
+  readonly countsA: readonly number[];
 }
 
-function nodeOf(name: string, file: string): Building {
-  return { name, file, bytes: 0, count: 0, bytesA: 0, children: [], byKey: new Map() };
-}
-
-function addAll(root: Building, { stacks, sums }: Side, scriptsOnly: boolean, side: 'bytes' | 'bytesA'): void {
-  sums.counts.forEach((count, stack) => {
-    if (count === 0) return;
-    const bytes = sums.bytes[stack] as number;
-    const add = (node: FlameNode): void => {
-      node[side] += bytes;
-      if (side === 'bytes') node.count += count;
-    };
-    let node = root;
-    add(node);
-    for (const frame of framesOf(stacks, stack, scriptsOnly)) {
-      const file = frame.filename === '' ? '' : `${frame.filename}:${frame.line}`;
-      const key = `${frame.name}\0${file}`;
-      let child = node.byKey.get(key);
-      if (child === undefined) {
-        child = nodeOf(frame.name, file);
-        node.byKey.set(key, child);
-        node.children.push(child);
+/** Linear in stacks, and in frames of those that hold something for the first time. */
+export function flameTree(all: FlameStacks, shown: Side, compared: Side | null): FlameNode {
+  const stacks: number[] = [];
+  const [bytes, counts, bytesA, countsA]: [number[], number[], number[], number[]] = [[], [], [], []];
+  const positions = new Map<number, number>();
+  const add = ({ stacks: table, sums }: Side, toBytes: number[], toCounts: number[]): void => {
+    for (let stack = 0; stack < sums.counts.length; stack++) {
+      const count = sums.counts[stack] as number;
+      if (count === 0) continue;
+      const number = all.numberOf(table, stack);
+      let at = positions.get(number);
+      if (at === undefined) {
+        at = stacks.push(number) - 1;
+        positions.set(number, at);
+        for (const column of [bytes, counts, bytesA, countsA]) column.push(0);
       }
-      add(child);
-      node = child;
+      toBytes[at] = (toBytes[at] as number) + (sums.bytes[stack] as number);
+      toCounts[at] = (toCounts[at] as number) + count;
     }
-  });
+  };
+  add(shown, bytes, counts);
+  if (compared !== null) add(compared, bytesA, countsA);
+  const held: Held = { all, stacks, bytes, counts, bytesA, countsA };
+  return new Node({ name: 'all', file: '', key: 'all' }, held, { members: [...stacks.keys()], depth: 0 });
 }
 
-/** From the outermost inwards. */
-function framesOf(
-  stacks: StackTable,
-  stack: number,
-  scriptsOnly: boolean,
-): Pick<Frame, 'name' | 'filename' | 'line'>[] {
-  const frames = stacks.frames(stack).reverse();
-  if (frames.length === 0) return [{ name: 'no stack', filename: '', line: 0 }];
-  const scripts = scriptsOnly ? frames.filter(({ filename }) => scriptExtension(filename) !== null) : [];
-  return scripts.length > 0 ? scripts : frames;
+/** Positions of the stacks through a node, and how many of their frames lie above what is below it. */
+interface Place {
+  readonly members: readonly number[];
+  readonly depth: number;
 }
 
-/** A rectangle: from 0 to 1 across, levels down from the root. */
+class Node implements FlameNode {
+  readonly name: string;
+  readonly file: string;
+  readonly key: string;
+  readonly bytes: number;
+  readonly count: number;
+  readonly bytesA: number;
+  readonly countA: number;
+  readonly width: number;
+  readonly #held: Held;
+  readonly #place: Place;
+  #children: readonly FlameNode[] | null = null;
+
+  constructor({ name, file, key }: FlameFrame, held: Held, place: Place) {
+    [this.name, this.file, this.key, this.#held, this.#place] = [name, file, key, held, place];
+    let [bytes, count, bytesA, countA, width] = [0, 0, 0, 0, 0];
+    for (const at of place.members) {
+      const [b, a] = [held.bytes[at] as number, held.bytesA[at] as number];
+      bytes += b;
+      bytesA += a;
+      width += Math.max(a, b);
+      count += held.counts[at] as number;
+      countA += held.countsA[at] as number;
+    }
+    [this.bytes, this.count, this.bytesA, this.countA, this.width] = [bytes, count, bytesA, countA, width];
+  }
+
+  get children(): readonly FlameNode[] {
+    this.#children ??= this.#open();
+    return this.#children;
+  }
+
+  #open(): FlameNode[] {
+    const { all, stacks } = this.#held;
+    const { depth, members } = this.#place;
+    const groups = new Map<number, number[]>();
+    const none: number[] = [];
+    for (const at of members) {
+      const stack = stacks[at] as number;
+      if (all.depth(stack) <= depth) {
+        // It ends here; at the root it has no frame at all.
+        if (depth === 0) none.push(at);
+        continue;
+      }
+      const frame = all.frameAt(stack, depth);
+      const group = groups.get(frame);
+      if (group === undefined) groups.set(frame, [at]);
+      else group.push(at);
+    }
+    const nodes = Array.from(
+      groups,
+      ([frame, below]) => new Node(all.frame(frame), this.#held, { members: below, depth: depth + 1 }),
+    );
+    if (none.length > 0) nodes.push(new Node(NO_STACK, this.#held, { members: none, depth: 1 }));
+    return nodes.sort((a, b) => b.width - a.width || (a.key < b.key ? -1 : 1));
+  }
+}
+
+/** A rectangle: from 0 to 1 across, levels down from the node that is shown. */
 export interface FlameBox {
   readonly node: FlameNode;
   readonly x0: number;
   readonly x1: number;
   readonly level: number;
-  /** Positions of children from the root down to it. */
-  readonly path: readonly number[];
+  /** Keys from the root down to it, the root's left out. */
+  readonly path: readonly string[];
+  /** Position among the boxes of that above it; -1 for the first. */
+  readonly parent: number;
 }
 
 export interface FlameLayout {
+  /** Level by level, from the left. */
   readonly boxes: readonly FlameBox[];
   readonly levels: number;
-  /** Boxes that are narrower than what was asked for: left out, their bytes are in what is above them. */
-  readonly hidden: number;
+  /** Frames below drawn ones that are narrower than what was asked for: left out, with what is below them. */
+  readonly hidden: { readonly frames: number; readonly bytes: number };
 }
 
-/**
- * The boxes at least `narrowest` wide, of a node and what is below it. A width is the larger of both sides, so that what is gone is seen too.
- * Linear in nodes.
- */
-export function flameLayout(root: FlameNode, path: readonly number[], narrowest: number): FlameLayout {
-  const focus = nodeAt(root, path);
-  const tree = hierarchy(focus, ({ children }) => children);
-  // The width of a node is its own: children that together hold less leave room, as what was allocated in the node itself does.
-  tree.each((node) => {
-    (node as { value?: number }).value = Math.max(node.data.bytes, node.data.bytesA);
-  });
-  tree.eachAfter((node) => {
-    const sum = (node.children ?? []).reduce((all, child) => all + (child.value ?? 0), 0);
-    (node as { value?: number }).value = Math.max(node.value ?? 0, sum);
-  });
-  tree.sort((a, b) => (b.value ?? 0) - (a.value ?? 0));
-  const placed = partition<FlameNode>()(tree);
+/** The boxes at least `narrowest` wide, of a node and what is below it. Linear in the stacks through drawn boxes, for each level. */
+export function flameLayout(root: FlameNode, path: readonly string[], narrowest: number): FlameLayout {
+  const along = nodesAlong(root, path);
+  const focus = along.at(-1) as FlameNode;
+  const isWide = ({ width }: FlameNode): boolean => width >= narrowest * focus.width;
+  const tree = hierarchy(focus, ({ children }) => children.filter(isWide)).sum((node) =>
+    // What a node has beyond its drawn children: allocated in itself, or too narrow.
+    node.children.reduce((rest, child) => (isWide(child) ? rest - child.width : rest), node.width),
+  );
   const boxes: FlameBox[] = [];
-  let hidden = 0;
-  let levels = 0;
-  placed.each((node) => {
-    if (node.x1 - node.x0 < narrowest) {
-      hidden++;
-      return;
+  const positions = new Map<HierarchyRectangularNode<FlameNode>, number>();
+  let [levels, frames, bytes] = [0, 0, 0];
+  partition<FlameNode>()(tree).each((place) => {
+    const { data: node, x0, x1, depth: level } = place;
+    const parent = place.parent === null ? -1 : (positions.get(place.parent) as number);
+    const above = boxes[parent];
+    positions.set(place, boxes.length);
+    boxes.push({ node, x0, x1, level, parent, path: above === undefined ? pathOf(along) : [...above.path, node.key] });
+    levels = Math.max(levels, level + 1);
+    for (const child of node.children) {
+      if (isWide(child)) continue;
+      frames++;
+      bytes += child.bytes;
     }
-    levels = Math.max(levels, node.depth + 1);
-    const below = node.ancestors().reverse().slice(1);
-    const steps = below.map((one) => (one.parent as typeof node).data.children.indexOf(one.data));
-    boxes.push({ node: node.data, x0: node.x0, x1: node.x1, level: node.depth, path: [...path, ...steps] });
   });
-  return { boxes, levels, hidden };
+  return { boxes, levels, hidden: { frames, bytes } };
 }
 
-/** The nodes from the root down to one; what a path says wrongly is left out. */
-export function nodesAlong(root: FlameNode, path: readonly number[]): FlameNode[] {
+/** The nodes from the root down to one; where a path leads nowhere, as far as it leads. */
+export function nodesAlong(root: FlameNode, path: readonly string[]): FlameNode[] {
   const nodes = [root];
   for (const step of path) {
-    const child = nodes.at(-1)?.children[step];
+    const child = nodes.at(-1)?.children.find(({ key }) => key === step);
     if (child === undefined) break;
     nodes.push(child);
   }
   return nodes;
 }
 
-function nodeAt(root: FlameNode, path: readonly number[]): FlameNode {
-  return nodesAlong(root, path).at(-1) as FlameNode;
+function pathOf(along: readonly FlameNode[]): string[] {
+  return along.slice(1).map(({ key }) => key);
+}
+
+/** The box beside another: above it, the widest below it, or the next on its level; the same where there is none. Linear in boxes. */
+export function neighbour(boxes: readonly FlameBox[], at: number, direction: 'up' | 'down' | 'left' | 'right'): number {
+  const box = boxes[at];
+  if (box === undefined) return 0;
+  switch (direction) {
+    case 'up':
+      return Math.max(0, box.parent);
+    case 'down': {
+      const below = boxes.findIndex(({ parent }) => parent === at);
+      return below === -1 ? at : below;
+    }
+    default: {
+      const next = at + (direction === 'left' ? -1 : 1);
+      return boxes[next]?.level === box.level ? next : at;
+    }
+  }
 }

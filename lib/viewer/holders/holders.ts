@@ -19,6 +19,8 @@ export interface StackSums {
 export function stackSums(history: DeviceHistory, event: number, passing: Uint8Array | null): StackSums {
   const { starts, freed, sizes, stacks, length } = history.lifetimes.blocks;
   const size = history.snapshot.stacks.size;
+  // One event is no history: PyTorch leaves the last one where the recording was off.
+  const wasRecorded = history.events > 1;
   const [bytes, counts, largest] = [new Float64Array(size), new Uint32Array(size), new Float64Array(size)];
   let totalBytes = 0;
   let totalCount = 0;
@@ -32,7 +34,7 @@ export function stackSums(history: DeviceHistory, event: number, passing: Uint8A
     largest[stack] = Math.max(largest[stack] as number, own);
     totalBytes += own;
     totalCount++;
-    if (stack === EMPTY_STACK && starts[row] === -1) beforeBytes += own;
+    if (stack === EMPTY_STACK && starts[row] === -1 && wasRecorded) beforeBytes += own;
   }
   return { bytes, counts, largest, totalBytes, totalCount, beforeBytes };
 }

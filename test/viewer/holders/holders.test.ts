@@ -9,9 +9,10 @@ import { readSnapshot } from '../../../lib/snapshot/files.js';
 import type { Snapshot } from '../../../lib/snapshot/model.js';
 import { deviceHistory } from '../../../lib/viewer/device-history.js';
 import { rowsPassing } from '../../../lib/viewer/filter.js';
-import { siteRows, stackSums } from '../../../lib/viewer/holders/holders.js';
+import { noStackWords, siteRows, stackSums } from '../../../lib/viewer/holders/holders.js';
 import { programs } from '../../support/programs.js';
 import { SHARED_SNAPSHOTS } from '../../support/shared-snapshots.js';
+import { smallHistory } from '../../support/small-history.js';
 
 function siteKey(frames: readonly ReportFrame[]): string {
   const frame = namingFrame(frames);
@@ -84,4 +85,49 @@ test('a filter counts only what passes', () => {
   const all = stackSums(history, history.peak, null);
   expect(only.totalBytes).toBeLessThan(all.totalBytes);
   expect(only.totalBytes).toBeGreaterThan(0);
+});
+
+test('the largest block is one of the row, and no other is larger', () => {
+  const history = deviceHistory(programs(1)[0]!.snapshot, 0);
+  const { blocks } = history.lifetimes;
+  const sums = stackSums(history, history.peak, null);
+  const sizes = new Map<number, number[]>();
+  for (let row = 0; row < blocks.length; row++) {
+    if (blocks.starts[row]! > history.peak || blocks.freed[row]! <= history.peak) continue;
+    sizes.set(blocks.stacks[row]!, [...(sizes.get(blocks.stacks[row]!) ?? []), blocks.sizes[row]!]);
+  }
+  expect(sizes.size).toBeGreaterThan(0);
+  for (const [stack, all] of sizes) expect(sums.largest[stack]).toBe(Math.max(...all));
+});
+
+describe('blocks without a stack say why, as the report does', () => {
+  const reasons = (snapshot: Snapshot) => {
+    const { holders } = analyze(snapshot, { advise: false });
+    return new Set(holders.filter(({ frames }) => frames.length === 0).map((holder) => holder.no_stack));
+  };
+  const words = (snapshot: Snapshot): string => {
+    const history = deviceHistory(snapshot, 0);
+    return noStackWords({ sums: stackSums(history, history.events - 1, null), history });
+  };
+  const wanted = (snapshot: Snapshot): string => {
+    const found = reasons(snapshot);
+    if (found.size === 0) return 'no stack';
+    if (found.size === 2) return 'no stack: in part from before the recording';
+    return found.has('before_recording') ? 'no stack: allocated before the recording' : 'no stack: none was recorded';
+  };
+
+  test('in recordings of all kinds', () => {
+    const found = new Set<string>();
+    for (const { name, snapshot } of programs(20)) {
+      expect(words(snapshot), name).toBe(wanted(snapshot));
+      found.add(words(snapshot));
+    }
+    expect(found.size).toBeGreaterThan(1);
+    expect(words(smallHistory().snapshot)).toBe('no stack');
+  });
+
+  test.each(SHARED_SNAPSHOTS)('in the real $name', ({ path }) => {
+    const snapshot = readSnapshot(path);
+    expect(words(snapshot)).toBe(wanted(snapshot));
+  });
 });
