@@ -217,6 +217,21 @@ describe.skipIf(!hasBrowser || TRAINING === undefined)('the real training run (n
     expect(open.faults).toEqual([]);
   });
 
+  test('keys right after the wheel do not disturb it', async () => {
+    const open = await browser.open([path]);
+    const whole = await drawn(open);
+    await open.page.mouse.move(...(await placeOf(open, whole.width / 2, 50)));
+    for (const turn of [-200, -200, 200, 200]) await open.page.mouse.wheel(0, turn);
+    await open.page.keyboard.press('+');
+    await open.page.keyboard.press('+');
+    const { span } = await drawn(open);
+    expect(span.to - span.from).toBeCloseTo((whole.span.to - whole.span.from) / 4, -1);
+    await open.page.mouse.wheel(0, -100);
+    const closer = await drawn(open);
+    expect(closer.span.to - closer.span.from).toBeLessThan(span.to - span.from);
+    expect(open.faults).toEqual([]);
+  });
+
   test('along time every column shows a moment of its time', async () => {
     const open = await browser.open([path], 'axis=time');
     const { active, bytes, moments } = await drawn(open);

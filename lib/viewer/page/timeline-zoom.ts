@@ -27,13 +27,14 @@ export function useZoom(canvas: { readonly current: HTMLCanvasElement | null }, 
   latest.current = options;
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const dragged = useRef(0);
+  const own = useRef(false);
 
   useEffect(() => {
     const element = canvas.current;
     if (element === null) return;
     const zoomed = (event: D3ZoomEvent<HTMLCanvasElement, unknown>): void => {
-      // Changes that the page makes itself come without one.
-      if (event.sourceEvent === null) return;
+      // What the page sets itself it has already. While a gesture lasts, d3 gives such a change the gesture's event.
+      if (own.current || event.sourceEvent === null) return;
       const { history, width, state, update } = latest.current;
       const base = baseAxis(latest.current);
       // d3 counts from the edge of the canvas, axes from that of the picture.
@@ -94,7 +95,9 @@ export function useZoom(canvas: { readonly current: HTMLCanvasElement | null }, 
     const current = zoomTransform(element);
     const x = MARGIN.left - k * (left + MARGIN.left);
     if (Math.abs(current.k - k) < 1e-9 * k && Math.abs(current.x - x) < 1e-3) return;
+    own.current = true;
     select(element).call(zooming.transform, zoomIdentity.translate(x, current.y).scale(k));
+    own.current = false;
   }, [history, width, state.axis, span.from, span.to]);
 }
 
