@@ -66,6 +66,10 @@ const HEIGHT = `
   canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: i < n / 2 ? -40 : 40, shiftKey: true, clientX: box.left + box.width * 0.6,
     clientY: box.top + box.height * 0.9, bubbles: true, cancelable: true }));`;
 
+const SCRUB = `
+  canvas.value = String(Math.floor((Number(canvas.max) * i) / n));
+  canvas.dispatchEvent(new Event('input', { bubbles: true }));`;
+
 async function measure(html, bytes) {
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
   try {
@@ -90,6 +94,12 @@ async function measure(html, bytes) {
     await page.keyboard.press('+');
     report('drag', await frames(page, { element: '#timeline', act: DRAG, count: FRAMES }));
     report('wheel with Shift (height)', await frames(page, { element: '#timeline', act: HEIGHT, count: FRAMES }));
+    await page.keyboard.press('2');
+    await page.waitForSelector('#segments');
+    report('moment moved along the segments', await frames(page, { element: '#scrub', act: SCRUB, count: FRAMES }));
+    await page.keyboard.press('3');
+    await page.waitForSelector('#flame g');
+    report('moment moved along the holders', await frames(page, { element: '#scrub', act: SCRUB, count: FRAMES }));
   } finally {
     await browser.close();
   }

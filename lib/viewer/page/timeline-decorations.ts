@@ -158,12 +158,18 @@ function drawLineNames(
     context.textAlign = 'left';
     context.fillText(text, x, y);
   };
-  const last = reserved.at(-1) as number;
   const top = MARGIN.top + 10;
-  if (last <= heights.top) write('reserved', Math.max(top, yOf(last) - 10), palette.reserved);
-  if (capacity === null) return;
-  if (showsCapacity) write(`capacity ${formatSize(capacity)}`, Math.max(top, yOf(capacity) - 10), palette.capacity);
-  else if (capacity >= heights.top) write(`capacity ${formatSize(capacity)} ↑`, top, palette.capacity);
+  const last = reserved.at(-1) as number;
+  const capacityAt = capacity === null ? null : showsCapacity ? Math.max(top, yOf(capacity) - 10) : top;
+  if (last <= heights.top) {
+    const above = Math.max(top, yOf(last) - 10);
+    // Two names at one place could not be read.
+    const isTaken = capacityAt !== null && Math.abs(above - capacityAt) < 18;
+    write('reserved', isTaken ? Math.max(yOf(last) + 12, capacityAt + 18) : above, palette.reserved);
+  }
+  if (capacity === null || capacityAt === null) return;
+  if (showsCapacity) write(`capacity ${formatSize(capacity)}`, capacityAt, palette.capacity);
+  else if (capacity >= heights.top) write(`capacity ${formatSize(capacity)} ↑`, capacityAt, palette.capacity);
 }
 
 function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
