@@ -33,15 +33,27 @@ export function callSite(stacks: StackTable, stack: number): Frame | null {
 
 /** The same of frames, innermost first. */
 export function namingFrame<F extends Pick<Frame, 'name' | 'filename' | 'line'>>(frames: readonly F[]): F | null {
-  const scripts = frames.filter(({ filename }) => scriptExtension(filename) !== null);
-  return (
-    scripts.find(({ filename }) => libraryOf(filename) === null) ??
-    scripts[0] ??
-    frames.find(({ name }) => OPERATION.test(name)) ??
-    frames.find(({ name }) => !RECORDING.test(name)) ??
-    frames[0] ??
-    null
-  );
+  let best: F | null = null;
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const frame of frames) {
+    const rank = namingRank(frame);
+    if (rank === 0) return frame;
+    if (rank < lowest) {
+      best = frame;
+      lowest = rank;
+    }
+  }
+  return best;
+}
+
+/**
+ * How little a frame says about the program: a stack is named by the innermost of those with the lowest rank. 0: a script of the program;
+ * then scripts of libraries, operations, other machine code, and what belongs to the recording.
+ */
+export function namingRank({ name, filename }: Pick<Frame, 'name' | 'filename'>): number {
+  if (scriptExtension(filename) !== null) return libraryOf(filename) === null ? 0 : 1;
+  if (OPERATION.test(name)) return 2;
+  return RECORDING.test(name) ? 4 : 3;
 }
 
 /** `name (file.py:12)`: the file without its folders, the name of machine code without its arguments. */

@@ -1,8 +1,8 @@
 // The call sites of a snapshot's stacks, numbered, and what kind of work each stack belongs to. Must not know who holds what.
 
-import { callSite, formatCallSite } from '../snapshot/call-site.js';
-import { EMPTY_STACK, type StackTable } from '../snapshot/model.js';
-import { categoryOf } from './categories.js';
+import { formatCallSite, namingRank } from '../snapshot/call-site.js';
+import type { Frame, StackTable } from '../snapshot/model.js';
+import { categoryOf, NO_STACK, signsOf } from './categories.js';
 
 /** Number of the call site of blocks without a stack. */
 export const NO_SITE = 0;
@@ -17,30 +17,59 @@ export class CallSites {
   /** Position in CATEGORIES, by stack. */
   readonly categoryOf: Uint8Array;
 
-  /** Linear in frames of all stacks. */
+  /** Linear in frames of all stacks; texts are made once for each different frame. */
   constructor(stacks: StackTable) {
-    const names = ['no stack'];
-    const keys = [''];
-    const known = new Map<string, number>();
+    const frames = Array.from({ length: stacks.frameCount }, (_, i) => stacks.frame(i));
+    const ranks = Uint8Array.from(frames, namingRank);
+    const signs = Uint8Array.from(frames, signsOf);
+    const numbers = new SiteNumbers(frames);
     this.siteOf = new Uint32Array(stacks.size);
-    this.categoryOf = new Uint8Array(stacks.size);
+    this.categoryOf = new Uint8Array(stacks.size).fill(NO_STACK);
     for (let stack = 0; stack < stacks.size; stack++) {
-      this.categoryOf[stack] = categoryOf(stacks, stack);
-      if (stack === EMPTY_STACK) continue;
-      const frame = callSite(stacks, stack);
-      if (frame === null) continue;
-      const name = formatCallSite(frame);
-      // Two files of the same name are two sites.
-      const key = `${frame.filename}\0${name}`;
-      let number = known.get(key);
-      if (number === undefined) {
-        number = names.push(name) - 1;
-        keys.push(key);
-        known.set(key, number);
+      const depth = stacks.depth(stack);
+      if (depth === 0) continue;
+      let bits = 0;
+      let naming = stacks.frameNumber(stack, 0);
+      for (let i = 0; i < depth; i++) {
+        const frame = stacks.frameNumber(stack, i);
+        bits |= signs[frame] as number;
+        if ((ranks[frame] as number) < (ranks[naming] as number)) naming = frame;
       }
-      this.siteOf[stack] = number;
+      this.siteOf[stack] = numbers.of(naming);
+      this.categoryOf[stack] = categoryOf(bits);
     }
-    this.names = names;
-    this.keys = keys;
+    this.names = numbers.names;
+    this.keys = numbers.keys;
+  }
+}
+
+class SiteNumbers {
+  readonly names = ['no stack'];
+  readonly keys = [''];
+  readonly #frames: readonly Frame[];
+  readonly #byKey = new Map<string, number>();
+  /** By frame; 0: not asked for yet. */
+  readonly #byFrame: Uint32Array;
+
+  constructor(frames: readonly Frame[]) {
+    this.#frames = frames;
+    this.#byFrame = new Uint32Array(frames.length);
+  }
+
+  of(number: number): number {
+    const known = this.#byFrame[number] as number;
+    if (known !== 0) return known;
+    const frame = this.#frames[number] as Frame;
+    const name = formatCallSite(frame);
+    // Two files of the same name are two sites.
+    const key = `${frame.filename}\0${name}`;
+    let site = this.#byKey.get(key);
+    if (site === undefined) {
+      site = this.names.push(name) - 1;
+      this.keys.push(key);
+      this.#byKey.set(key, site);
+    }
+    this.#byFrame[number] = site;
+    return site;
   }
 }

@@ -1,6 +1,6 @@
 // What kind of work a stack belongs to, told by the files and names in it: a rough division, for colours. Must not know sizes.
 
-import { EMPTY_STACK, type StackTable } from '../snapshot/model.js';
+import type { Frame } from '../snapshot/model.js';
 
 /** In the order in which they are tried; the last but one is everything else that has a stack. */
 export const CATEGORIES = [
@@ -15,7 +15,6 @@ export const CATEGORIES = [
 ] as const;
 
 const OTHER = CATEGORIES.indexOf('other code');
-const NONE = CATEGORIES.indexOf('no stack');
 
 /** One for each category but the last two, matched against `filename name` of a frame. */
 const SIGNS: readonly RegExp[] = [
@@ -27,10 +26,16 @@ const SIGNS: readonly RegExp[] = [
   /[\\/]nn[\\/]modules[\\/]|\bforward\b/,
 ];
 
-/** Position in CATEGORIES. Linear in the depth of the stack. */
-export function categoryOf(stacks: StackTable, stack: number): number {
-  if (stack === EMPTY_STACK) return NONE;
-  const lines = stacks.frames(stack).map(({ filename, name }) => `${filename} ${name}`);
-  const found = SIGNS.findIndex((sign) => lines.some((line) => sign.test(line)));
-  return found === -1 ? OTHER : found;
+/** Which signs a frame bears, one bit each. */
+export function signsOf({ filename, name }: Pick<Frame, 'filename' | 'name'>): number {
+  const text = `${filename} ${name}`;
+  return SIGNS.reduce((bits, sign, i) => (sign.test(text) ? bits | (1 << i) : bits), 0);
 }
+
+/** Position in CATEGORIES of a stack whose frames together bear these signs: the first of them. */
+export function categoryOf(signs: number): number {
+  return signs === 0 ? OTHER : 31 - Math.clz32(signs & -signs);
+}
+
+/** Position in CATEGORIES of what has no stack. */
+export const NO_STACK = CATEGORIES.indexOf('no stack');
