@@ -47,8 +47,9 @@ export function stacksWith(stacks: StackTable, text: string): Uint8Array {
   return found;
 }
 
+/** With a blank at its end, so that a search for line 12 need not find line 120. */
 function frameText({ name, filename, line }: Frame): string {
-  return `${name} ${filename}:${line}`.toLowerCase();
+  return `${name} ${filename}:${line} `.toLowerCase();
 }
 
 /** Allocated bytes and blocks after an event, of the rows that pass. Linear in rows. */

@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser || TRAINING === '')('the real training run (needs a 
     expect(await page.locator('#holders-table .stack li').count()).toBeGreaterThan(3);
     await page.locator('button', { hasText: 'Show in the timeline' }).click();
     await page.waitForSelector('#timeline');
-    expect(await page.locator('#search').inputValue()).toMatch(/\.py:\d+$/);
+    expect(await page.locator('#search').inputValue()).toMatch(/\.py:\d+ $/);
     expect(open.faults).toEqual([]);
   });
 

@@ -22,6 +22,9 @@ describe('a search', () => {
     expect(count('no such function')).toBe(0);
     const frame = stacks.frames(history.lifetimes.blocks.stacks[0]!)[0]!;
     expect(count(`:${frame.line}`)).toBeGreaterThan(0);
+    // With a blank it is that line and no longer number.
+    expect(count(`:${frame.line} `)).toBeGreaterThan(0);
+    expect(count(`:${String(frame.line).slice(0, -1)} `)).toBe(0);
   });
 
   test('lets only those blocks pass', () => {

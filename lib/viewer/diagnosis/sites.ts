@@ -9,10 +9,10 @@ export function siteName(frames: readonly ReportFrame[], noStack = 'not_recorded
   return frame === null ? `no stack (${noStack.replaceAll('_', ' ')})` : formatCallSite(frame);
 }
 
-/** A search that finds the stacks with this call site's frame in them; null where there is no frame. */
+/** A search that finds the stacks with this call site's frame in them, and no other line; null where there is no frame. */
 export function siteSearch(frames: readonly ReportFrame[]): string | null {
   const frame = namingFrame(frames);
-  return frame === null ? null : `${frame.name} ${frame.filename}:${frame.line}`;
+  return frame === null ? null : `${frame.name} ${frame.filename}:${frame.line} `;
 }
 
 export interface SiteSum<T> {

@@ -71,9 +71,10 @@ export function Legend(props: ViewProps & { readonly grouping: Grouping }) {
   );
 }
 
-/** `file.py:12` of `name (file.py:12)`, which the search finds. */
+/** `file.py:12` of `name (file.py:12)`, with a blank: the search finds that line and no longer number. */
 export function searchFor(site: string): string {
-  return /\(([^()]*:\d+)\)$/.exec(site)?.[1] ?? site;
+  const place = /\(([^()]*:\d+)\)$/.exec(site)?.[1];
+  return place === undefined ? site : `${place} `;
 }
 
 function bytesOfGroups(
