@@ -24,3 +24,10 @@ export function countOption(text: string): number {
   }
   return value;
 }
+
+/** An event's number, or a word for a moment. */
+export function momentOption(text: string): number | 'end' | 'peak' | 'oom' {
+  if (text === 'end' || text === 'peak' || text === 'oom') return text;
+  if (!/^[0-9]+$/.test(text)) throw new InvalidArgumentError('it is no event number, and none of peak, oom, end');
+  return countOption(text);
+}

@@ -4,7 +4,6 @@
 import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Command } from 'commander';
-import { InvalidArgumentError } from 'commander';
 import { flamegraphSvg, foldedStacks } from '../../analysis/report/flamegraph.js';
 import type { Report } from '../../analysis/report/format.js';
 import { type OutOfMemoryMessage, parseOutOfMemoryMessage } from '../../analysis/report/oom-message.js';
@@ -12,7 +11,7 @@ import { judgeMessage } from '../../analysis/report/oom-message-verdict.js';
 import { type AnalyzeOptions, analyze, mergeReports } from '../../analysis/report/report.js';
 import { ConfigError } from '../../errors.js';
 import { readSnapshot } from '../../snapshot/files.js';
-import { countOption, sizeOption } from '../options.js';
+import { countOption, momentOption, sizeOption } from '../options.js';
 import { startProgress } from '../render/progress.js';
 import { renderMessage, renderReport } from '../render/report.js';
 
@@ -66,13 +65,6 @@ export function register(program: Command): void {
     .option('-o, --output <file>', 'write the JSON document to a file')
     .addHelpText('after', HELP)
     .action((paths: string[], options: Options) => runAnalyze(paths, options));
-}
-
-/** An event's number, or a word. */
-function momentOption(text: string): AnalyzeOptions['at'] {
-  if (text === 'end' || text === 'peak' || text === 'oom') return text;
-  if (!/^[0-9]+$/.test(text)) throw new InvalidArgumentError('it is no event number, and none of peak, oom, end');
-  return countOption(text);
 }
 
 function runAnalyze(paths: readonly string[], options: Options): void {

@@ -6,7 +6,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../../errors.js';
 import { documentPieces, servedDocument } from '../../viewer/document.js';
 import { type At, type FirstView, firstViewOf, formatFirstView } from '../../viewer/first-view.js';
-import { countOption } from '../options.js';
+import { countOption, momentOption } from '../options.js';
 import { outputOf, STDOUT, writeOutput } from '../output-file.js';
 import { startProgress } from '../render/progress.js';
 import { formatCount } from '../render/style.js';
@@ -82,13 +82,6 @@ export function register(program: Command): void {
     .option('--json', 'print what was written, or the address, as one JSON document on stdout')
     .addHelpText('after', HELP)
     .action((paths: string[], options: Options) => (options.serve ? serve(paths, options) : view(paths, options)));
-}
-
-/** An event's number, or a word. */
-function momentOption(text: string): At {
-  if (text === 'end' || text === 'peak' || text === 'oom') return text;
-  if (!/^[0-9]+$/.test(text)) throw new InvalidArgumentError('it is no event number, and none of peak, oom, end');
-  return countOption(text);
 }
 
 function pixelsOption(text: string): number {

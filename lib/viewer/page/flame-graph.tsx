@@ -4,8 +4,8 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatSize } from '../../units.js';
 import { type FlameBox, type FlameNode, flameLayout, neighbour, nodesAlong } from '../holders/flame.js';
 import { mixed, type Palette } from '../palette.js';
-import { useSize } from './timeline-canvas.js';
 import { Tooltip } from './tooltip.js';
+import { useSize } from './use-size.js';
 
 const ROW = 19;
 /** Pixels of a letter, about. */

@@ -7,8 +7,8 @@ import { MapRaster, NOTHING, paintMap } from '../segments/raster.js';
 import type { MapState, Run, SegmentState } from '../segments/state.js';
 import { useMapScroll } from './segments-scroll.js';
 import { isPointed, PointedRun } from './segments-tooltip.js';
-import { useSize } from './timeline-canvas.js';
 import { Tooltip } from './tooltip.js';
+import { useSize } from './use-size.js';
 import type { ViewProps } from './view-props.js';
 
 export const MOST_ZOOM = 64;

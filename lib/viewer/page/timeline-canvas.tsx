@@ -1,7 +1,7 @@
 // The picture of the timeline: draws it once a frame when something changed, moves it under wheel and pointer, says what lies under the pointer.
 // Must not know what a band means.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatSize } from '../../units.js';
 import { blockFacts, sizeWords } from '../block-facts.js';
 import type { Grouping } from '../colours.js';
@@ -12,6 +12,7 @@ import { ShortStack } from './short-stack.js';
 import { drawDecorations, MARGIN } from './timeline-decorations.js';
 import { useZoom } from './timeline-zoom.js';
 import { Tooltip } from './tooltip.js';
+import { useSize } from './use-size.js';
 import type { ViewProps } from './view-props.js';
 
 interface Props extends ViewProps {
@@ -191,22 +192,4 @@ function labelOf({ history, capacity, state }: ViewProps): string {
     `At the cursor, event ${moment}: ${words(moment)}. ` +
     `${history.outOfMemories.length} out of memory.${capacity === null ? '' : ` Capacity ${formatSize(capacity)}.`}`
   );
-}
-
-/** The size of an element in its own pixels, as it changes. */
-export function useSize(element: { readonly current: HTMLElement | null }): {
-  readonly width: number;
-  readonly height: number;
-} {
-  const [size, setSize] = useState({ width: 0, height: 0 });
-  useEffect(() => {
-    if (element.current === null) return;
-    const observer = new ResizeObserver(([entry]) => {
-      if (entry !== undefined)
-        setSize({ width: Math.floor(entry.contentRect.width), height: Math.floor(entry.contentRect.height) });
-    });
-    observer.observe(element.current);
-    return () => observer.disconnect();
-  }, []);
-  return size;
 }

@@ -3,7 +3,7 @@
 import { formatSize } from '../../units.js';
 import type { WhatIfAnswer, WhatIfCourse } from '../what-if.js';
 import { StateLink } from './diagnosis-link.js';
-import type { WhatIfPanelProps } from './what-if-panel.js';
+import type { WhatIfPanelProps } from './what-if-session.js';
 
 const count = (value: number): string => value.toLocaleString('en');
 

@@ -7,7 +7,7 @@ import { formatSize } from '../../units.js';
 import type { Palette } from '../palette.js';
 import { byteTicks } from '../timeline/ticks.js';
 import type { WhatIfAnswer } from '../what-if.js';
-import { useSize } from './timeline-canvas.js';
+import { useSize } from './use-size.js';
 import type { ViewProps } from './view-props.js';
 
 const HEIGHT = 280;

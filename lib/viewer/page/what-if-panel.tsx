@@ -3,12 +3,9 @@
 
 import { formatSize } from '../../units.js';
 import { checkDraft } from '../what-if-input.js';
-import type { ViewProps } from './view-props.js';
 import { WhatIfAnswers, WhatIfTried } from './what-if-answers.js';
 import { WhatIfChart } from './what-if-chart.js';
-import type { WhatIfSession } from './what-if-session.js';
-
-export type WhatIfPanelProps = ViewProps & { readonly session: WhatIfSession };
+import type { WhatIfPanelProps } from './what-if-session.js';
 
 export function WhatIfPanel(props: WhatIfPanelProps) {
   const { session, capacity } = props;

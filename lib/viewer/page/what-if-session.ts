@@ -8,6 +8,7 @@ import type { DeviceHistory } from '../device-history.js';
 import type { WhatIfAnswer, WhatIfCourse, WhatIfQuestion, WhatIfStep } from '../what-if.js';
 import { checkDraft, settingsToTry, type WhatIfDraft, writeSize } from '../what-if-input.js';
 import type { Analyst } from './analyst.js';
+import type { ViewProps } from './view-props.js';
 
 /** What one of many settings came to. */
 export type Tried = Pick<
@@ -148,3 +149,6 @@ export function useWhatIfSession(analyst: Analyst, history: DeviceHistory): What
   useEffect(() => known.listen(() => changed((count) => count + 1)), [known]);
   return known;
 }
+
+/** What the parts of the panel are given. */
+export type WhatIfPanelProps = ViewProps & { readonly session: WhatIfSession };
