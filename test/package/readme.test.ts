@@ -27,7 +27,13 @@ function blocksOf(page: string): readonly Block[] {
   }));
 }
 
-const pages = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => join('docs', name))];
+const isPage = (name: string): boolean => name.endsWith('.md');
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter(isPage)
+    .map((name) => join('docs', name)),
+];
 const blocks = pages.flatMap(blocksOf);
 const programs = blocks.filter(({ language }) => language === 'ts');
 const fileOf = ({ name }: Block): string => `${name.replaceAll(/[^\w]/g, '_')}.ts`;

@@ -33,6 +33,8 @@ export class Analyst {
       const reporter = new WorkerLine(this.#file);
       this.#reporter = reporter;
       this.#first = reporter.ask<Report>({ kind: 'report', advise: false });
+      // Perhaps nobody waits for it.
+      this.#first.catch(() => {});
       this.#report = reporter.ask<Report>({ kind: 'report', advise: true });
       // Nothing else is asked of it, and it holds the snapshot a second time.
       const close = (): void => reporter.close();
