@@ -22,6 +22,13 @@ export function momentOf({ history, state }: Pick<ViewProps, 'history' | 'state'
   return state.cursor === null ? last : Math.max(-1, Math.min(last, Math.round(state.cursor)));
 }
 
+/** The out of memory after the moment; after the last, and without a cursor, the first. Where there is none the cursor stays. Linear in them. */
+export function nextOutOfMemory(props: Pick<ViewProps, 'history' | 'state'>): number | null {
+  const { outOfMemories } = props.history;
+  const moment = props.state.cursor === null ? Number.NEGATIVE_INFINITY : momentOf(props);
+  return outOfMemories.find((event) => event > moment) ?? outOfMemories[0] ?? props.state.cursor;
+}
+
 /** The part of the timeline that is shown. */
 export function spanOf(
   history: Pick<ViewProps['history'], 'events'>,
@@ -73,12 +80,7 @@ export const KEYS: readonly Key[] = [
     shown: 'o',
     keys: ['o'],
     meaning: 'the next out of memory',
-    act: (props) => {
-      const { outOfMemories } = props.history;
-      const next = outOfMemories.find((event) => event > momentOf(props) || props.state.cursor === null);
-      const target = next ?? outOfMemories[0];
-      if (target !== undefined) props.update({ cursor: target });
-    },
+    act: (props) => props.update({ cursor: nextOutOfMemory(props) }),
   },
   { shown: '+', keys: ['+', '='], meaning: 'closer', act: zoom(0.5) },
   { shown: '-', keys: ['-'], meaning: 'farther', act: zoom(2) },

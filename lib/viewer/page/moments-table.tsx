@@ -4,13 +4,16 @@ import { formatSize } from '../../units.js';
 import { momentOf } from './keys.js';
 import type { ViewProps } from './view-props.js';
 
+/** Out of memories that have a row of their own. */
+const NAMED = 5;
+
 export function MomentsTable(props: ViewProps) {
   const { history, state, update } = props;
   const { allocated, active, reserved } = history.lifetimes;
   const rows: readonly (readonly [name: string, moment: number])[] = [
     ['start', -1],
     ['peak', history.peak],
-    ...history.outOfMemories.slice(0, 5).map((event) => ['out of memory', event] as const),
+    ...history.outOfMemories.slice(0, NAMED).map((event) => ['out of memory', event] as const),
     ['end', history.events - 1],
     ...(state.other === null ? [] : [['compared', Math.round(state.other)] as const]),
     ['cursor', momentOf(props)],
@@ -54,6 +57,16 @@ export function MomentsTable(props: ViewProps) {
           </tr>
         ))}
       </tbody>
+      {history.outOfMemories.length > NAMED ? (
+        <tfoot>
+          <tr>
+            <td colSpan={6} class="faint">
+              and {(history.outOfMemories.length - NAMED).toLocaleString('en')} more out of memories: key o goes from
+              one to the next
+            </td>
+          </tr>
+        </tfoot>
+      ) : null}
     </table>
   );
 }

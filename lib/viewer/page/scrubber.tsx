@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { formatSize } from '../../units.js';
 import type { DeviceHistory } from '../device-history.js';
 import { momentAtShare, shareOfMoment } from '../play.js';
-import { momentOf } from './keys.js';
+import { momentOf, nextOutOfMemory } from './keys.js';
 import type { ViewProps } from './view-props.js';
 
 /** Seconds in which the whole recording is played. */
@@ -103,7 +103,6 @@ function Marks({ history }: { readonly history: DeviceHistory }) {
 
 function Jumps(props: ViewProps) {
   const { history, update } = props;
-  const moment = momentOf(props);
   const { outOfMemories, peak } = history;
   return (
     <>
@@ -119,9 +118,7 @@ function Jumps(props: ViewProps) {
           id="to-out-of-memory"
           class="bad"
           title={outOfMemories.length > 1 ? `The next of ${outOfMemories.length.toLocaleString('en')}` : undefined}
-          onClick={() =>
-            update({ cursor: outOfMemories.find((event) => event > moment) ?? (outOfMemories[0] as number) })
-          }
+          onClick={() => update({ cursor: nextOutOfMemory(props) })}
         >
           Out of memory
         </button>

@@ -1,12 +1,15 @@
 // What lies around and over the bands on the page: axes, annotated regions, out of memories, cursors. Must not know blocks.
 
 import { formatSize } from '../../units.js';
+import { marksAlong } from '../timeline/axis.js';
 import type { TimelinePicture } from '../timeline/drawing.js';
 import { byteTicks, countTicks, type Tick, timeTicks } from '../timeline/ticks.js';
 import type { ViewProps } from './view-props.js';
 
 export const MARGIN = { left: 76, right: 12, top: 34, bottom: 24 };
 const FONT = '12px system-ui, sans-serif';
+/** Pixels that the name of a moment takes. */
+const NAME_ROOM = 100;
 /** Bars of annotated regions above the picture. */
 const BAR = { top: 2, height: 14 };
 
@@ -124,20 +127,20 @@ function drawMoments(
   { axis, raster }: TimelinePicture,
   { history, palette, state }: ViewProps,
 ): void {
-  const mark = (moment: number, colour: string, text: string, dash: readonly number[]): void => {
-    const x = axis.xOf(moment);
+  const mark = (x: number, colour: string, text: string, dash: readonly number[]): void => {
     if (!(x >= 0 && x <= raster.width)) return;
     context.strokeStyle = colour;
     context.setLineDash([...dash]);
     line(context, MARGIN.left + x, BAR.top + BAR.height + 2, MARGIN.left + x, MARGIN.top + raster.height);
     context.setLineDash([]);
     context.fillStyle = colour;
-    context.textAlign = x > raster.width - 100 ? 'right' : 'left';
-    context.fillText(text, MARGIN.left + x + (x > raster.width - 100 ? -4 : 4), MARGIN.top - 8);
+    context.textAlign = x > raster.width - NAME_ROOM ? 'right' : 'left';
+    context.fillText(text, MARGIN.left + x + (x > raster.width - NAME_ROOM ? -4 : 4), MARGIN.top - 8);
   };
-  for (const event of history.outOfMemories) mark(event, palette.outOfMemory, 'out of memory', []);
-  if (state.other !== null) mark(state.other, palette.accent, 'compared', [3, 3]);
-  if (state.cursor !== null) mark(state.cursor, palette.accent, '', []);
+  for (const { x, isNamed } of marksAlong(axis, history.outOfMemories, NAME_ROOM))
+    mark(x, palette.outOfMemory, isNamed ? 'out of memory' : '', []);
+  if (state.other !== null) mark(axis.xOf(state.other), palette.accent, 'compared', [3, 3]);
+  if (state.cursor !== null) mark(axis.xOf(state.cursor), palette.accent, '', []);
 }
 
 function drawLineNames(

@@ -4,6 +4,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { COLOURED_GROUPS, groupBlocks } from '../colours.js';
 import { BlockDetails } from './block-details.js';
+import { nextOutOfMemory } from './keys.js';
 import { Legend } from './legend.js';
 import { MomentsTable } from './moments-table.js';
 import { COLOURINGS } from './store.js';
@@ -48,11 +49,14 @@ export function TimelineView(props: ViewProps) {
         <button type="button" onClick={() => update({ cursor: history.peak })}>
           Peak
         </button>
-        {history.outOfMemories.map((event, i) => (
-          <button type="button" class="bad" key={event} onClick={() => update({ cursor: event })} hidden={i >= 5}>
-            Out of memory{history.outOfMemories.length > 1 ? ` ${i + 1}` : ''}
+        {history.outOfMemories.length === 0 ? null : (
+          <button type="button" class="bad" onClick={() => update({ cursor: nextOutOfMemory(props) })}>
+            Out of memory
+            {history.outOfMemories.length > 1
+              ? ` (the next of ${history.outOfMemories.length.toLocaleString('en')})`
+              : ''}
           </button>
-        ))}
+        )}
         <button type="button" onClick={() => update({ from: null, to: null, top: null, bottom: null })}>
           Show all
         </button>

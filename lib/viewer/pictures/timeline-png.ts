@@ -4,7 +4,7 @@ import { formatSize } from '../../units.js';
 import { COLOURED_GROUPS, type Colouring, type Grouping, groupBlocks, groupColours } from '../colours.js';
 import type { DeviceHistory } from '../device-history.js';
 import { DARK, LIGHT, type Palette } from '../palette.js';
-import { wholeSpan } from '../timeline/axis.js';
+import { marksAlong, wholeSpan } from '../timeline/axis.js';
 import { TimelineDrawing, type TimelinePicture } from '../timeline/drawing.js';
 import { byteTicks, countTicks } from '../timeline/ticks.js';
 import { Canvas, cut, LETTER, LINE } from './canvas.js';
@@ -105,13 +105,14 @@ function drawMoments(
   { palette, moment }: { readonly palette: Palette; readonly moment: number | null },
 ): void {
   const mark = (at: number, text: string, colour: string): void => {
-    const x = MARGIN.left + axis.xOf(at);
+    const x = MARGIN.left + at;
     canvas.rectangle(x, MARGIN.top - 4, 2, raster.height + 4, colour);
     const isRight = x > canvas.width - 16 * LETTER;
     canvas.text(text, isRight ? x - 6 : x + 6, MARGIN.top - 14, colour, isRight ? 'right' : 'left');
   };
-  for (const event of outOfMemories) mark(event, 'out of memory', palette.outOfMemory);
-  if (moment !== null) mark(moment, `event ${moment.toLocaleString('en')}`, palette.accent);
+  for (const { x, isNamed } of marksAlong(axis, outOfMemories, 15 * LETTER))
+    mark(x, isNamed ? 'out of memory' : '', palette.outOfMemory);
+  if (moment !== null) mark(axis.xOf(moment), `event ${moment.toLocaleString('en')}`, palette.accent);
 }
 
 interface Entry {

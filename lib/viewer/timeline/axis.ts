@@ -88,3 +88,24 @@ export function momentsOfColumns(axis: Axis, events: number, active: HighestIn):
   }
   return moments;
 }
+
+/** A moment that is marked, and whether there is room for its name behind the one before. */
+export interface Mark {
+  readonly x: number;
+  readonly isNamed: boolean;
+}
+
+/** Marks of ascending moments within an axis, one for each pixel at most. Linear. @param room pixels that a name takes */
+export function marksAlong(axis: Axis, moments: readonly number[], room: number): Mark[] {
+  const marks: Mark[] = [];
+  let named = Number.NEGATIVE_INFINITY;
+  for (const moment of moments) {
+    const x = axis.xOf(moment);
+    const last = marks.at(-1);
+    if (!(x >= 0 && x <= axis.width) || (last !== undefined && x - last.x < 1)) continue;
+    const isNamed = x - named >= room;
+    if (isNamed) named = x;
+    marks.push({ x, isNamed });
+  }
+  return marks;
+}

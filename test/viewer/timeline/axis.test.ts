@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { eventAxis, momentsOfColumns, timeAxis } from '../../../lib/viewer/timeline/axis.js';
+import { eventAxis, marksAlong, momentsOfColumns, timeAxis } from '../../../lib/viewer/timeline/axis.js';
 import { HighestIn } from '../../../lib/viewer/timeline/highest-in.js';
 
 describe('along time', () => {
@@ -83,4 +83,14 @@ describe('a column', () => {
       -1, -1, -1,
     ]);
   });
+});
+
+test('of very many marks there is one for each pixel, and names where there is room', () => {
+  const moments = Array.from({ length: 100_000 }, (_, i) => i);
+  const marks = marksAlong(eventAxis({ from: 0, to: 100_000 }, 1000), moments, 100);
+  expect(marks).toHaveLength(1000);
+  expect(marks.filter(({ isNamed }) => isNamed).map(({ x }) => Math.round(x))).toEqual([
+    0, 100, 200, 300, 400, 500, 600, 700, 800, 900,
+  ]);
+  expect(marksAlong(eventAxis({ from: 10, to: 20 }, 100), [3, 12, 12, 30], 10)).toEqual([{ x: 20, isNamed: true }]);
 });
