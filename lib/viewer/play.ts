@@ -1,6 +1,7 @@
 // How far along a recording a moment is, by events or by time, and the other way round: what playing it needs. Must not know clocks.
 
 import type { DeviceHistory } from './device-history.js';
+import { firstAfter } from './sorted.js';
 
 type Timed = Pick<DeviceHistory, 'events' | 'times'>;
 
@@ -27,15 +28,4 @@ function spanOf(times: Float64Array | null): { readonly from: number; readonly t
   const from = times?.[0];
   const to = times?.at(-1);
   return from === undefined || to === undefined || !(from < to) ? null : { from, to };
-}
-
-function firstAfter(ascending: Float64Array, value: number): number {
-  let low = 0;
-  let high = ascending.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((ascending[middle] as number) <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -4,6 +4,7 @@ import { formatSize } from '../../units.js';
 import { blockFacts, sizeWords } from '../block-facts.js';
 import { momentOf } from './keys.js';
 import { searchFor } from './legend.js';
+import { StackList } from './stack-list.js';
 import type { ViewProps } from './view-props.js';
 
 export function BlockDetails(props: ViewProps & { readonly row: number }) {
@@ -50,16 +51,7 @@ export function BlockDetails(props: ViewProps & { readonly row: number }) {
           {facts.life === null ? '' : `; lived ${facts.life}`}
         </dd>
       </dl>
-      <ol class="stack">
-        {frames.map(({ name, filename, line }, i) => (
-          <li key={i}>
-            {name}{' '}
-            <span class="faint">
-              {filename}:{String(line)}
-            </span>
-          </li>
-        ))}
-      </ol>
+      <StackList frames={frames} />
       {frames.length === 0 ? <p class="faint">No stack was recorded for it.</p> : null}
       <p>
         <button type="button" onClick={() => update({ view: 'segments', address: facts.address })}>

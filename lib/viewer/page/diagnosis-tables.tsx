@@ -3,9 +3,9 @@
 
 import { useState } from 'preact/hooks';
 import type { DeviceReport, Report } from '../../analysis/report/format.js';
-import { formatSize } from '../../units.js';
 import { siteName, siteSearch, sumBySite } from '../diagnosis/sites.js';
 import { poolName } from '../filter.js';
+import { BytesCell } from './bytes-cell.js';
 import { StateLink } from './diagnosis-link.js';
 import type { ViewName } from './store.js';
 import type { ViewProps } from './view-props.js';
@@ -61,14 +61,6 @@ function List({ id, title, head, more = null, children }: ListProps) {
   );
 }
 
-function Bytes({ value }: { readonly value: number }) {
-  return (
-    <td class="number" data-bytes={value}>
-      {formatSize(value)}
-    </td>
-  );
-}
-
 /** A call site, leading to where the search finds it. */
 function Site(
   props: ViewProps & {
@@ -105,8 +97,8 @@ export function Pinning(props: Props) {
               0x{row.segment.toString(16)}
             </StateLink>
           </th>
-          <Bytes value={row.pinned_bytes} />
-          <Bytes value={row.live_bytes} />
+          <BytesCell value={row.pinned_bytes} />
+          <BytesCell value={row.live_bytes} />
           <td class="number">{row.live_blocks.toLocaleString('en')}</td>
           <td>
             {row.stream}, {row.pool}
@@ -135,7 +127,7 @@ export function Holders(props: Props) {
           <th scope="row">
             <Site {...props} name={name} search={search} view="holders" at={report.at.event} />
           </th>
-          <Bytes value={sum.bytes} />
+          <BytesCell value={sum.bytes} />
           <td class="number">{sum.count.toLocaleString('en')}</td>
         </tr>
       ))}
@@ -159,8 +151,8 @@ export function Growth(props: Props) {
           <th scope="row">
             <Site {...props} name={siteName(row.frames)} search={siteSearch(row.frames)} view="timeline" at={null} />
           </th>
-          <Bytes value={row.bytes} />
-          <Bytes value={row.bytes_per_iteration} />
+          <BytesCell value={row.bytes} />
+          <BytesCell value={row.bytes_per_iteration} />
           <td class="number">{row.count_per_iteration.toLocaleString('en', { maximumFractionDigits: 1 })}</td>
           <td class="number">{row.iterations.toLocaleString('en')}</td>
         </tr>
@@ -197,12 +189,12 @@ export function Pools(props: ViewProps & { readonly device: DeviceReport }) {
               </StateLink>
             </th>
             <td class="number">{pool.segments.toLocaleString('en')}</td>
-            <Bytes value={pool.reserved} />
-            <Bytes value={pool.allocated} />
-            <Bytes value={pool.gap.wholly_free} />
-            <Bytes value={pool.gap.stuck} />
-            <Bytes value={pool.largest_free_block} />
-            <Bytes value={pool.largest_request} />
+            <BytesCell value={pool.reserved} />
+            <BytesCell value={pool.allocated} />
+            <BytesCell value={pool.gap.wholly_free} />
+            <BytesCell value={pool.gap.stuck} />
+            <BytesCell value={pool.largest_free_block} />
+            <BytesCell value={pool.largest_request} />
           </tr>
         );
       })}

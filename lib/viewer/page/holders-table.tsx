@@ -4,6 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { formatSize } from '../../units.js';
 import { noStackWords, type SiteRow, type StackSums } from '../holders/holders.js';
 import { searchFor } from './legend.js';
+import { StackList } from './stack-list.js';
 import type { ViewProps } from './view-props.js';
 
 /** Rows that are shown before people ask for more, and how many more then. */
@@ -185,16 +186,7 @@ function Stacks({ row, update, history }: RowProps) {
           <p>
             {formatSize(bytes)} in {count.toLocaleString('en')} blocks
           </p>
-          <ol class="stack">
-            {history.snapshot.stacks.frames(stack).map(({ name, filename, line }, i) => (
-              <li key={i}>
-                {name}{' '}
-                <span class="faint">
-                  {filename}:{String(line)}
-                </span>
-              </li>
-            ))}
-          </ol>
+          <StackList frames={history.snapshot.stacks.frames(stack)} />
         </div>
       ))}
       {row.stacks.length > STACKS ? <RestOfStacks stacks={row.stacks.slice(STACKS)} /> : null}

@@ -1,6 +1,6 @@
 // The moments worth knowing as a table of numbers: what the picture shows, for reading and for screen readers.
 
-import { formatSize } from '../../units.js';
+import { BytesCell } from './bytes-cell.js';
 import { momentOf } from './keys.js';
 import type { ViewProps } from './view-props.js';
 
@@ -50,10 +50,10 @@ export function MomentsTable(props: ViewProps) {
               </button>
             </th>
             <td class="number">{moment < 0 ? 'none' : moment.toLocaleString('en')}</td>
-            <Bytes value={allocated[moment + 1] as number} />
-            <Bytes value={active[moment + 1] as number} />
-            <Bytes value={reserved[moment + 1] as number} />
-            <Bytes value={(reserved[moment + 1] as number) - (allocated[moment + 1] as number)} />
+            <BytesCell value={allocated[moment + 1] as number} />
+            <BytesCell value={active[moment + 1] as number} />
+            <BytesCell value={reserved[moment + 1] as number} />
+            <BytesCell value={(reserved[moment + 1] as number) - (allocated[moment + 1] as number)} />
           </tr>
         ))}
       </tbody>
@@ -68,13 +68,5 @@ export function MomentsTable(props: ViewProps) {
         </tfoot>
       ) : null}
     </table>
-  );
-}
-
-function Bytes({ value }: { readonly value: number }) {
-  return (
-    <td class="number" data-bytes={value}>
-      {formatSize(value)}
-    </td>
   );
 }

@@ -2,16 +2,17 @@
 // sums and the table. Must not know how the map is drawn.
 
 import { useCallback, useMemo, useState } from 'preact/hooks';
-import { blockColours, COLOURED_GROUPS, type Colouring, groupBlocks } from '../colours.js';
+import { blockColours, COLOURED_GROUPS, groupBlocks } from '../colours.js';
 import { poolName } from '../filter.js';
 import { mapState } from '../segments/state.js';
 import { BlockDetails } from './block-details.js';
+import { ColouringChoice } from './colouring-choice.js';
 import { momentOf } from './keys.js';
 import { Legend } from './legend.js';
 import { Scrubber } from './scrubber.js';
 import { MOST_ZOOM, SegmentsCanvas } from './segments-canvas.js';
 import { HoleDetails, KindTable, SegmentTable } from './segments-tables.js';
-import { COLOURINGS, type ViewState } from './store.js';
+import type { ViewState } from './store.js';
 import type { ViewProps } from './view-props.js';
 
 export function SegmentsView(props: ViewProps) {
@@ -83,20 +84,7 @@ function Controls({ state, update, zoom, onZoom }: ControlsProps) {
           onInput={(event) => onZoom(2 ** Number(event.currentTarget.value))}
         />
       </label>
-      <label>
-        Colour by{' '}
-        <select
-          id="segments-colouring"
-          value={state.colouring}
-          onChange={(event) => update({ colouring: event.currentTarget.value as Colouring })}
-        >
-          {COLOURINGS.map((name) => (
-            <option key={name} value={name}>
-              {{ site: 'call site', category: 'kind of work', stream: 'stream', pool: 'pool' }[name]}
-            </option>
-          ))}
-        </select>
-      </label>
+      <ColouringChoice id="segments-colouring" state={state} update={update} />
       <label>
         Point out{' '}
         <select

@@ -2,6 +2,7 @@
 
 import { scriptExtension } from '../../snapshot/call-site.js';
 import type { DeviceHistory } from '../device-history.js';
+import { StackList } from './stack-list.js';
 
 const MOST = 8;
 
@@ -15,16 +16,5 @@ export function ShortStack({ history: { snapshot, lifetimes }, row }: Props) {
   const frames = snapshot.stacks.frames(lifetimes.blocks.stacks[row] as number);
   // Of machine code there are dozens; those of scripts say more.
   const scripts = frames.filter(({ filename }) => scriptExtension(filename) !== null);
-  return (
-    <ol class="stack">
-      {(scripts.length > 0 ? scripts : frames).slice(0, MOST).map(({ name, filename, line }, i) => (
-        <li key={i}>
-          {name}{' '}
-          <span class="faint">
-            {filename}:{String(line)}
-          </span>
-        </li>
-      ))}
-    </ol>
-  );
+  return <StackList frames={(scripts.length > 0 ? scripts : frames).slice(0, MOST)} />;
 }

@@ -1,6 +1,7 @@
 // What lies around and over the bands on the page: axes, annotated regions, out of memories, cursors. Must not know blocks.
 
 import { formatSize } from '../../units.js';
+import { firstAfter } from '../sorted.js';
 import { marksAlong } from '../timeline/axis.js';
 import type { TimelinePicture } from '../timeline/drawing.js';
 import { byteTicks, countTicks, type Tick, timeTicks } from '../timeline/ticks.js';
@@ -86,13 +87,7 @@ function ticksAlong(
 }
 
 function momentOfTime(times: Float64Array, time: number): number {
-  let low = 0;
-  let high = times.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >>> 1;
-    if ((times[middle] as number) <= time) low = middle;
-    else high = middle - 1;
-  }
+  const low = Math.max(0, firstAfter(times, time) - 1);
   const [a, b] = [times[low] as number, times[low + 1] ?? (times[low] as number)];
   return b > a ? low + (time - a) / (b - a) : low;
 }

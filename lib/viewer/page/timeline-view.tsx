@@ -4,10 +4,10 @@
 import { useMemo, useState } from 'preact/hooks';
 import { COLOURED_GROUPS, groupBlocks } from '../colours.js';
 import { BlockDetails } from './block-details.js';
+import { ColouringChoice } from './colouring-choice.js';
 import { nextOutOfMemory } from './keys.js';
 import { Legend } from './legend.js';
 import { MomentsTable } from './moments-table.js';
-import { COLOURINGS } from './store.js';
 import { TimelineCanvas } from './timeline-canvas.js';
 import type { ViewProps } from './view-props.js';
 
@@ -33,19 +33,7 @@ export function TimelineView(props: ViewProps) {
             </label>
           ))}
         </fieldset>
-        <label>
-          Colour by{' '}
-          <select
-            value={state.colouring}
-            onChange={(event) => update({ colouring: event.currentTarget.value as (typeof COLOURINGS)[number] })}
-          >
-            {COLOURINGS.map((name) => (
-              <option key={name} value={name}>
-                {{ site: 'call site', category: 'kind of work', stream: 'stream', pool: 'pool' }[name]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <ColouringChoice id="timeline-colouring" state={state} update={update} />
         <button type="button" onClick={() => update({ cursor: history.peak })}>
           Peak
         </button>
