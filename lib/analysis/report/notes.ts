@@ -1,11 +1,10 @@
 // What a snapshot does not tell, and why: one sentence each. Must not know how they are printed.
 
-import type { Config } from '../../allocator/config.js';
 import { ALLOC, EMPTY_STACK, type Snapshot } from '../../snapshot/model.js';
-import { rebuildStart } from '../recording/start-state.js';
+import type { StartState } from '../recording/start-state.js';
 
-/** Linear in events and blocks. */
-export function notesOn(snapshot: Snapshot, devices: readonly number[], config: Config): string[] {
+/** Linear in events and blocks. @param starts the state before the first event, by device */
+export function notesOn(snapshot: Snapshot, starts: ReadonlyMap<number, StartState>): string[] {
   const notes: string[] = [];
   if (snapshot.salvaged !== undefined) {
     notes.push(
@@ -16,12 +15,12 @@ export function notesOn(snapshot: Snapshot, devices: readonly number[], config: 
   if (snapshot.traceOverflowed === true) {
     notes.push('the history kept the newest events only: older ones were overwritten');
   }
-  for (const device of devices) notes.push(...notesOnDevice(snapshot, device, config));
+  for (const [device, start] of starts) notes.push(...notesOnDevice(snapshot, device, start));
   notes.push(...stackNotes(snapshot));
   return notes;
 }
 
-function notesOnDevice(snapshot: Snapshot, device: number, config: Config): string[] {
+function notesOnDevice(snapshot: Snapshot, device: number, start: StartState): string[] {
   const notes: string[] = [];
   const where = snapshot.deviceTraces.length > 1 ? ` on device ${device}` : '';
   const trace = snapshot.deviceTraces[device];
@@ -32,7 +31,7 @@ function notesOnDevice(snapshot: Snapshot, device: number, config: Config): stri
         'cannot be told; record the history (torch.cuda.memory._record_memory_history())',
     );
   } else {
-    const { liveWithoutEvent, unknownBlocks, conflictsTotal, conflicts } = rebuildStart(snapshot, device, config);
+    const { liveWithoutEvent, unknownBlocks, conflictsTotal, conflicts } = start;
     if (liveWithoutEvent > 0) {
       notes.push(
         `history incomplete${where}: ${liveWithoutEvent} live blocks without an event` +

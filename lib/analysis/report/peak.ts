@@ -15,6 +15,7 @@ import {
 } from '../../snapshot/model.js';
 import { blockSizes } from '../recording/block-sizes.js';
 import { completesAtOnce } from '../recording/snapshot-trace.js';
+import type { StartState } from '../recording/start-state.js';
 import type { DeviceReport } from './format.js';
 
 export type Course = Pick<DeviceReport, 'peak' | 'pending_peak' | 'timeline'>;
@@ -22,12 +23,12 @@ export type Course = Pick<DeviceReport, 'peak' | 'pending_peak' | 'timeline'>;
 /** The timeline has about this many points. */
 const POINTS = 200;
 
-/** After each event. Linear in events. */
-export function courseOf(snapshot: Snapshot, device: number, config: Config): Course {
+/** After each event. Linear in events. @param start what `rebuildStart` gave, where it is there already */
+export function courseOf(snapshot: Snapshot, device: number, config: Config, start?: StartState): Course {
   const trace = snapshot.deviceTraces[device];
   // One event is no history: PyTorch leaves the last one where the recording was off.
   if (trace === undefined || trace.length < 2) return { peak: null, pending_peak: null, timeline: [] };
-  return new Walk(snapshot, device, trace, config).course();
+  return new Walk(snapshot, device, trace, blockSizes(snapshot, device, config, start?.segments)).course();
 }
 
 class Walk {
@@ -41,9 +42,9 @@ class Walk {
   #pending = 0;
   #reserved = 0;
 
-  constructor(snapshot: Snapshot, device: number, trace: DeviceTrace, config: Config) {
+  constructor(snapshot: Snapshot, device: number, trace: DeviceTrace, sizes: Float64Array) {
     this.#trace = trace;
-    this.#blockSizes = blockSizes(snapshot, device, config);
+    this.#blockSizes = sizes;
     for (const segment of snapshot.segments) {
       if (segment.device !== device) continue;
       this.#reserved += segment.totalSize;

@@ -6,6 +6,7 @@ import { parseConfig } from '../../allocator/config-parser.js';
 import { roundSize } from '../../allocator/rounding.js';
 import { OOM, type Snapshot } from '../../snapshot/model.js';
 import { recordedConf } from '../recording/recorded-config.js';
+import { rebuildStart } from '../recording/start-state.js';
 import { type DeviceReport, type Holder, type Report, TIMELINE_FIELDS } from './format.js';
 import { devicesOf, memoryFigures, poolReports, type UsableBy } from './gap.js';
 import { growthOf } from './growth.js';
@@ -34,6 +35,7 @@ export interface AnalyzeOptions extends VerdictOptions {
 export function analyze(snapshot: Snapshot, options: AnalyzeOptions = {}): Report {
   const config = parseConfig(recordedConf(snapshot));
   const devices = devicesOf(snapshot);
+  const starts = new Map(devices.map((device) => [device, rebuildStart(snapshot, device, config)]));
   const verdict = judgeSnapshot(snapshot, options);
   const { request } = verdict;
   const usableBy = request === null ? null : { rounded: roundSize(request.bytes, config), stream: request.stream };
@@ -42,7 +44,7 @@ export function analyze(snapshot: Snapshot, options: AnalyzeOptions = {}): Repor
     return deviceReport(snapshot, device, {
       capacity,
       request: verdict.device === device ? usableBy : null,
-      course: courseOf(snapshot, device, config),
+      course: courseOf(snapshot, device, config, starts.get(device)),
       config,
     });
   });
@@ -61,7 +63,7 @@ export function analyze(snapshot: Snapshot, options: AnalyzeOptions = {}): Repor
     at: { moment: moment.moment, event: moment.event },
     growth: cut(devices.flatMap((device) => growthOf(snapshot, device, config))),
     verdict,
-    notes: notesOn(snapshot, devices, config),
+    notes: notesOn(snapshot, starts),
   };
   return report;
 }
