@@ -12,6 +12,8 @@ export const ALLOCATED = 1;
 export const PENDING = 2;
 /** Addresses of an expandable segment with nothing behind them. */
 export const UNMAPPED = 3;
+/** Addresses of a paged segment whose memory is in use, or kept, at other addresses. */
+export const LENT = 4;
 
 /** Bytes of a unit: every block is a whole number of them. */
 export const UNIT = 512;

@@ -42,8 +42,8 @@ export class CachedMemory {
     const mapped: Block[] = [];
     for (const list of pool.lists()) {
       for (const block of list.blocks()) {
-        if (block.segment.range !== null) mapped.push(block);
-        else if (!block.isSplit) this.#plain.release(block);
+        if (this.#expandable.owns(block.segment)) mapped.push(block);
+        else if (isWholeSegment(block)) this.#plain.release(block);
       }
     }
     for (const block of mapped) this.#expandable.unmap(block);

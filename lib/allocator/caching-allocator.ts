@@ -13,21 +13,21 @@ import {
 import type { Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { refuseAddress, refuseOwned } from './address-errors.js';
+import { AddressReservation } from './address-reservation.js';
 import { AddressTable } from './address-table.js';
 import { UNIT } from './block.js';
 import { type BlockPool, PrivatePool } from './block-pool.js';
-import { CachedMemory } from './cached-memory.js';
 import type { Config } from './config.js';
 import { parseConfig } from './config-parser.js';
 import { DeferredFrees } from './deferred-frees.js';
 import { type BufferOwner, DeviceBuffer } from './device-buffer.js';
 import { environment } from './environment.js';
-import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeList } from './free-list.js';
 import { Heap } from './heap.js';
 import { type HistoryOptions, MemoryHistory } from './history.js';
 import { LeakTracker } from './leak-tracker.js';
 import { MemPool } from './mem-pool.js';
+import type { MemorySource } from './memory-source.js';
 import { memorySummary } from './memory-summary.js';
 import {
   type AllocateAsyncOptions,
@@ -37,11 +37,12 @@ import {
   policyFrom,
 } from './options.js';
 import type { OutOfMemoryInfo } from './out-of-memory.js';
-import { PlainSegments } from './plain-segments.js';
+import { PagedMemory } from './paged-memory.js';
 import type { Policy } from './policy.js';
 import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
-import { type RestoredSegment, restoreSegment } from './restore.js';
+import { PytorchMemory } from './pytorch-memory.js';
+import type { RestoredSegment } from './restore.js';
 import { roundSize, SMALL_SIZE } from './rounding.js';
 import { snapshotOf } from './state-snapshot.js';
 import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
@@ -63,10 +64,9 @@ export class CachingAllocator implements BufferOwner {
   readonly device: Device;
   readonly #heap: Heap;
   #live = new AddressTable();
-  readonly #plain: PlainSegments;
-  readonly #expandable: ExpandableSegments;
+  readonly #addresses: AddressReservation;
   readonly #deferred: DeferredFrees;
-  readonly #cached: CachedMemory;
+  readonly #memory: MemorySource;
   readonly #misses: PoolMisses;
   /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
   readonly #owned = new Set<number>();
@@ -92,16 +92,11 @@ export class CachingAllocator implements BufferOwner {
     this.#pools = heap;
     this.#noteConfig();
     this.#reportedMaxSplitSize = Number.isFinite(config.maxSplitSize) ? config.maxSplitSize : -1;
-    this.#plain = new PlainSegments(heap, this.device);
-    this.#expandable = new ExpandableSegments(heap, this.device);
+    this.#addresses = new AddressReservation(heap, this.device);
     this.#deferred = new DeferredFrees(heap, this.device);
-    this.#cached = new CachedMemory(heap, this.#plain, this.#expandable);
-    const parts = {
-      plain: this.#plain,
-      expandable: this.#expandable,
-      cached: this.#cached,
-      deferred: this.#deferred,
-    };
+    const Memory = heap.policy.paged ? PagedMemory : PytorchMemory;
+    this.#memory = new Memory(heap, this.device, this.#deferred, this.#addresses);
+    const parts = { memory: this.#memory, deferred: this.#deferred };
     const { dumpOnOutOfMemory } = options;
     this.#misses = new PoolMisses(heap, this.device, parts, {
       assertOpen: () => this.#assertOpen(),
@@ -254,7 +249,7 @@ export class CachingAllocator implements BufferOwner {
   emptyCache(): void {
     this.#assertOpen();
     this.#deferred.synchronize();
-    this.#cached.flush();
+    this.#memory.flush();
   }
 
   /** Limits what is held from the device to a fraction (0 to 1) of its memory. */
@@ -312,11 +307,10 @@ export class CachingAllocator implements BufferOwner {
     return {
       ...this.#heap.stats.flat(),
       max_split_size: this.#reportedMaxSplitSize,
-      'cudalloc.reserved_address_bytes': this.#expandable.reservedAddresses,
-      'cudalloc.reservation_step_downs': this.#expandable.stepDowns,
+      'cudalloc.reserved_address_bytes': this.#addresses.bytes,
+      'cudalloc.reservation_step_downs': this.#addresses.stepDowns,
       'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
-      'cudalloc.unreleased_page_bytes': this.#expandable.keptBytes,
-      'cudalloc.collections': this.#cached.collections,
+      ...this.#memory.stats(),
     };
   }
 
@@ -369,8 +363,7 @@ export class CachingAllocator implements BufferOwner {
   restore(segment: RestoredSegment, memPool?: MemPool): number[] {
     const pools = memPool === undefined ? this.#heap : MemPool.poolOf(memPool, this);
     const list = this.#listOf(segment.segmentType === 'small' ? pools.small : pools.large, segment.stream);
-    const makers = { plain: this.#plain, expandable: this.#expandable };
-    return restoreSegment(this.#heap, makers, list, segment).map((block) => {
+    return this.#memory.restore(list, segment).map((block) => {
       this.#live.set(block.address, block);
       return block.address;
     });
@@ -406,12 +399,7 @@ export class CachingAllocator implements BufferOwner {
       if (this.device.closed) return this.#heap.forgetAll();
       this.device.synchronize();
       this.#deferred.destroy();
-      for (const segment of this.#heap.segments) {
-        if (segment.range === null) this.device.free(segment.address);
-        else this.#expandable.dismantle(segment);
-        this.#heap.segments.delete(segment);
-      }
-      this.#expandable.releaseKept();
+      this.#memory.dismantle();
       this.#heap.forgetAll();
     } catch (error) {
       if (!(error instanceof DeviceLostError)) throw error;

@@ -3,37 +3,29 @@
 // Rules: PyTorch's expandable segments (try_allocate_expandable_block, map_block, unmap_block).
 
 import type { Device } from '../device/types.js';
-import { AddressSpaceError, DeviceOutOfMemoryError, UnsupportedError } from '../errors.js';
+import { DeviceOutOfMemoryError, UnsupportedError } from '../errors.js';
 import { PhysicalPages } from '../pages/physical-pages.js';
 import { VirtualRange } from '../pages/virtual-range.js';
-import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
-import { SMALL } from './block-pool.js';
+import { type AddressReservation, pageBytesOf } from './address-reservation.js';
+import { type Block, UNMAPPED } from './block.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_SEGMENT_MAP, RECORD_SEGMENT_UNMAP } from './history.js';
-import { SMALL_BUFFER } from './rounding.js';
+import { type Filling, fillHole, fillingsFor, lowestSpace, openHole } from './holes.js';
 import type { Segment } from './segment.js';
 import { RESERVED_BYTES } from './stats.js';
-
-/** A hole to fill, and from its start how many bytes. */
-interface Filling {
-  readonly hole: Block;
-  readonly bytes: number;
-}
 
 export class ExpandableSegments {
   readonly #heap: Heap;
   readonly #device: Device;
   readonly #pages: PhysicalPages;
-  /** Reservations that the driver granted only in a smaller size. */
-  stepDowns = 0;
-  /** Bytes of addresses held. */
-  reservedAddresses = 0;
+  readonly #addresses: AddressReservation;
 
-  constructor(heap: Heap, device: Device) {
+  constructor(heap: Heap, device: Device, addresses: AddressReservation) {
     this.#heap = heap;
     this.#device = device;
     this.#pages = new PhysicalPages(device);
+    this.#addresses = addresses;
   }
 
   /** Bytes of pages that the driver refused to take back. */
@@ -41,14 +33,18 @@ export class ExpandableSegments {
     return this.#pages.keptBytes;
   }
 
+  owns({ range }: Segment): boolean {
+    return range instanceof VirtualRange;
+  }
+
   /**
    * A free, listed block of at least `size` bytes, made by mapping pages; null when the device has no memory left, or when no range can
    * be reserved (then `heap.expandableRefused` says why).
    */
   grow(list: FreeList, size: number): Block | null {
-    const start = this.#findSpace(list, size) ?? this.#reserve(list, size);
+    const start = lowestSpace(list, size, (segment) => this.owns(segment)) ?? this.#reserve(list, size);
     if (start === null) return null;
-    const fillings = fillingsFor(start, size);
+    const fillings = fillingsFor(start, size, (start.segment.range as VirtualRange).pageBytes);
     const steps = this.#heap.policy.growthIsAtomic ? [fillings] : fillings.map((filling) => [filling]);
     let grown = start;
     for (const step of steps) {
@@ -94,22 +90,14 @@ export class ExpandableSegments {
     if (list.stream.destroyed) this.#device.synchronize();
     else list.stream.synchronize();
     const span = range.unmap(block.offset, block.size);
-    list.remove(block);
-    const before = span.offset - block.offset;
-    let middle = block;
-    if (before > 0) {
-      middle = heap.splitBack(block, before);
-      list.insert(block);
-    }
-    if (middle.size > span.bytes) list.insert(heap.splitBack(middle, span.bytes));
-    heap.joinUnmapped(middle);
+    const hole = openHole(heap, block, span.offset, span.bytes);
     heap.stats.decrease(RESERVED_BYTES, list.kind, span.bytes);
     heap.stats.counters.num_device_free++;
     heap.recordSegment(RECORD_SEGMENT_UNMAP, segment, span.offset, span.bytes);
     try {
       this.#pages.release(range.pageBytes, span.handles);
     } finally {
-      if (!middle.isSplit) this.#freeRange(middle);
+      if (!hole.isSplit) this.#freeRange(hole);
     }
   }
 
@@ -134,21 +122,7 @@ export class ExpandableSegments {
         (done as Block).state = UNMAPPED;
       this.#pages.release(range.pageBytes, handles);
     }
-    range.free();
-    this.reservedAddresses -= range.bytes;
-  }
-
-  /** The lowest place where free blocks and holes in a row reach `size`; the block it starts with. Linear in holes. */
-  #findSpace(list: FreeList, size: number): Block | null {
-    for (const hole of list.unmapped) {
-      const start = hole.prev !== null && hole.prev.state === FREE ? hole.prev : hole;
-      let bytes = 0;
-      for (let block: Block | null = start; block !== null && bytes < size && isSpace(block); block = block.next) {
-        bytes += block.size;
-      }
-      if (bytes >= size) return start;
-    }
-    return null;
+    this.#addresses.free(range);
   }
 
   /** A fresh range as one unmapped block: nine eighths of the device, or less where the driver grants less. */
@@ -156,34 +130,12 @@ export class ExpandableSegments {
     const heap = this.#heap;
     // Not PyTorch's: it reserves another range at every attempt, and none of them can ever be filled.
     if (heap.policy.reservesWithinDevice && size > this.#device.totalMemory) return null;
-    const pageBytes = this.#pageBytes(list);
-    const total = this.#device.totalMemory;
-    const wanted = total + Math.floor(total / 8);
-    let range: VirtualRange;
-    for (let bytes = wanted; ; bytes = Math.max(size, Math.floor(bytes / 2))) {
-      try {
-        range = new VirtualRange(this.#pages, bytes, pageBytes);
-        if (bytes < wanted) this.stepDowns++;
-        break;
-      } catch (error) {
-        if (!(error instanceof AddressSpaceError)) throw error;
-        if (bytes <= size) {
-          heap.expandableRefused = `no range of addresses could be reserved: ${error.message}`;
-          return null;
-        }
-      }
-    }
-    this.reservedAddresses += range.bytes;
+    const pageBytes = pageBytesOf(list, heap.config, this.#device);
+    const range = this.#addresses.reserve(size, (bytes) => new VirtualRange(this.#pages, bytes, pageBytes));
+    if (range === null) return null;
     const { first } = heap.addSegment({ address: range.address, size: range.bytes }, list, range);
     heap.joinUnmapped(first);
     return first;
-  }
-
-  #pageBytes(list: FreeList): number {
-    const { expandableSegmentsPageSize, largeSegmentSize } = this.#heap.config;
-    const bytes = list.kind === SMALL ? SMALL_BUFFER : largeSegmentSize;
-    const granularity = this.#device.granularity;
-    return Math.ceil((expandableSegmentsPageSize ?? bytes) / granularity) * granularity;
   }
 
   /** Maps all fillings or none; false when the device has no memory left. */
@@ -209,9 +161,7 @@ export class ExpandableSegments {
   #noteMapped(hole: Block, bytes: number): Block {
     const heap = this.#heap;
     const { list, segment, offset } = hole;
-    list.removeUnmapped(hole);
-    if (bytes < hole.size) list.insertUnmapped(heap.splitBack(hole, bytes));
-    const joined = heap.joinFree(hole);
+    const joined = fillHole(heap, hole, bytes);
     heap.stats.increase(RESERVED_BYTES, list.kind, bytes);
     heap.stats.counters.num_device_alloc++;
     heap.recordSegment(RECORD_SEGMENT_MAP, segment, offset, bytes);
@@ -221,30 +171,8 @@ export class ExpandableSegments {
   #freeRange(block: Block): void {
     const { segment, list } = block;
     const range = segment.range as VirtualRange;
-    range.free();
-    this.reservedAddresses -= range.bytes;
+    this.#addresses.free(range);
     list.removeUnmapped(block);
     this.#heap.removeSegment(segment);
   }
-}
-
-function isSpace(block: Block): boolean {
-  return block.state !== ALLOCATED && block.state !== PENDING;
-}
-
-/** Which holes from `start` on have to be filled, in whole pages, until the blocks in a row reach `size`. */
-function fillingsFor(start: Block, size: number): Filling[] {
-  const pageBytes = (start.segment.range as VirtualRange).pageBytes;
-  const fillings: Filling[] = [];
-  let reached = 0;
-  for (let block: Block | null = start; block !== null && reached < size; block = block.next) {
-    if (block.state === FREE) {
-      reached += block.size;
-    } else {
-      const bytes = Math.ceil(Math.min(size - reached, block.size) / pageBytes) * pageBytes;
-      fillings.push({ hole: block, bytes });
-      reached += bytes;
-    }
-  }
-  return fillings;
 }

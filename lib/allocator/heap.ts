@@ -3,7 +3,6 @@
 // Rules: PyTorch's caching allocator (get_free_block, alloc_found_block, free_block).
 
 import type { Stream } from '../device/types.js';
-import type { VirtualRange } from '../pages/virtual-range.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
 import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
 import { Clock } from './clock.js';
@@ -12,7 +11,7 @@ import type { FreeList } from './free-list.js';
 import { type MemoryHistory, RECORD_ALLOC, RECORD_FREE_COMPLETED, RECORD_FREE_REQUESTED } from './history.js';
 import type { Policy } from './policy.js';
 import { SMALL_SIZE } from './rounding.js';
-import { Segment } from './segment.js';
+import { type MappedRange, Segment } from './segment.js';
 import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const SMALL_UNITS = SMALL_SIZE / UNIT;
@@ -107,15 +106,17 @@ export class Heap {
 
   #deriveRules(): void {
     const { maxSplitSize } = this.#config;
-    const limited = maxSplitSize !== Number.POSITIVE_INFINITY;
-    this.#bestFitOnly = !limited && !this.collecting && this.#expandableSegments === 0;
+    const { paged } = this.policy;
+    const limited = maxSplitSize !== Number.POSITIVE_INFINITY && !paged;
+    const mapped = paged || this.expandable;
+    this.#bestFitOnly = paged || (!limited && !this.collecting && this.#expandableSegments === 0);
     this.#oversize = limited ? Math.ceil(maxSplitSize / UNIT) : Number.MAX_SAFE_INTEGER;
-    this.#leastRest = this.expandable ? 1 : SMALL_UNITS + 1;
-    this.#leastUnsplit = this.expandable ? Number.MAX_SAFE_INTEGER : this.#oversize;
+    this.#leastRest = mapped ? 1 : SMALL_UNITS + 1;
+    this.#leastUnsplit = mapped ? Number.MAX_SAFE_INTEGER : this.#oversize;
   }
 
   /** Takes in a range that the device has just given, as one block. */
-  addSegment(at: { address: number; size: number }, list: FreeList, range: VirtualRange | null): Segment {
+  addSegment(at: { address: number; size: number }, list: FreeList, range: MappedRange | null): Segment {
     const sequence = this.#sequence++;
     const segmentType = list.kind === SMALL ? 'small' : 'large';
     const order = this.#segmentOrder({

@@ -8,7 +8,7 @@ import { configFromEnvironment, type Environment } from './environment.js';
 import type { SegmentOrder } from './heap.js';
 import type { MemPool } from './mem-pool.js';
 import type { DumpOnOutOfMemory } from './oom-dump.js';
-import { isPolicyName, type Mends, makePolicy, type Policy, type PolicyName } from './policy.js';
+import { isPolicyName, type Mends, makePolicy, POLICY_NAMES, type Policy, type PolicyName } from './policy.js';
 
 export interface AllocatorOptions {
   readonly device: Device;
@@ -57,7 +57,7 @@ export function policyFrom(options: AllocatorOptions, env: Environment): Policy 
   const name = options.policy ?? env.CUDALLOC_POLICY ?? 'default';
   if (!isPolicyName(name)) {
     const source = name === options.policy ? '' : 'CUDALLOC_POLICY: ';
-    throw new ConfigError(`${source}there is no policy '${name}'; accepted is pytorch or default`, {
+    throw new ConfigError(`${source}there is no policy '${name}'; accepted is ${POLICY_NAMES}`, {
       key: 'policy',
       value: name,
     });

@@ -6,6 +6,7 @@ import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import { RECORD_SEGMENT_ALLOC, RECORD_SEGMENT_FREE } from './history.js';
+import type { Segment } from './segment.js';
 import { OVERSIZE_SEGMENTS, RESERVED_BYTES, SEGMENT } from './stats.js';
 
 export class PlainSegments {
@@ -15,6 +16,10 @@ export class PlainSegments {
   constructor(heap: Heap, device: Device) {
     this.#heap = heap;
     this.#device = device;
+  }
+
+  owns({ range }: Segment): boolean {
+    return range === null;
   }
 
   /** A fresh segment as one free, listed block; null when the device has no memory left. */
@@ -51,5 +56,10 @@ export class PlainSegments {
     heap.stats.decrease(RESERVED_BYTES, pool, segment.size);
     if (segment.size >= heap.config.maxSplitSize) heap.stats.decrease(OVERSIZE_SEGMENTS, pool, 1);
     heap.stats.counters.num_device_free++;
+  }
+
+  /** Gives a segment back, whatever lives in it. For closing only. */
+  dismantle(segment: Segment): void {
+    this.#device.free(segment.address);
   }
 }

@@ -1,6 +1,6 @@
 // What distinguishes the policies: the places where PyTorch is plainly wrong, each a switch. Only names and values.
 
-/** Each is false in `pytorch`, true in `default`. */
+/** Each is false in `pytorch`, true in `default` and `paged`. */
 export interface Mends {
   /**
    * After waiting for pending events the pool is searched again before anything is flushed. PyTorch flushes, and may fail although the
@@ -20,9 +20,21 @@ export interface Mends {
 
 export interface Policy extends Mends {
   readonly name: PolicyName;
+  /** Memory is held in pages that are put behind whatever addresses need them. */
+  readonly paged: boolean;
 }
 
-export type PolicyName = 'pytorch' | 'default';
+export type PolicyName = 'pytorch' | 'default' | 'paged';
+
+/** For messages. */
+export const POLICY_NAMES = 'pytorch, default or paged';
+
+const MENDED: Mends = {
+  searchAfterEvents: true,
+  oversizeIgnoresExpandable: true,
+  growthIsAtomic: true,
+  reservesWithinDevice: true,
+};
 
 const MENDS: Readonly<Record<PolicyName, Mends>> = {
   pytorch: {
@@ -31,12 +43,8 @@ const MENDS: Readonly<Record<PolicyName, Mends>> = {
     growthIsAtomic: false,
     reservesWithinDevice: false,
   },
-  default: {
-    searchAfterEvents: true,
-    oversizeIgnoresExpandable: true,
-    growthIsAtomic: true,
-    reservesWithinDevice: true,
-  },
+  default: MENDED,
+  paged: MENDED,
 };
 
 export function isPolicyName(name: string): name is PolicyName {
@@ -45,5 +53,5 @@ export function isPolicyName(name: string): name is PolicyName {
 
 /** A policy by name, with single mends switched otherwise. */
 export function makePolicy(name: PolicyName, mends: Partial<Mends> = {}): Policy {
-  return { ...MENDS[name], ...mends, name };
+  return { ...MENDS[name], ...mends, name, paged: name === 'paged' };
 }

@@ -6,10 +6,10 @@ import { type Block, UNIT } from './block.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
+import type { MemorySource } from './memory-source.js';
 import { type DumpOnOutOfMemory, OutOfMemoryDumps, type Shortage } from './oom-dump.js';
 import { OutOfMemoryReporter } from './out-of-memory.js';
 import { PressureHandlers } from './pressure-handlers.js';
-import { type LadderParts, RetryLadder } from './retry-ladder.js';
 import { ALLOCATED_BYTES } from './stats.js';
 
 /** A request that may wait. */
@@ -21,6 +21,12 @@ export interface AsyncRequest<T extends object> {
   mayHit(): boolean;
   /** The request itself, as one that cannot wait. */
   allocate(): T;
+}
+
+/** Whom it asks. */
+export interface MissParts {
+  readonly memory: MemorySource;
+  readonly deferred: DeferredFrees;
 }
 
 export interface MissOptions {
@@ -40,17 +46,17 @@ export class PoolMisses {
   readonly #heap: Heap;
   readonly #device: Device;
   readonly #deferred: DeferredFrees;
-  readonly #ladder: RetryLadder;
+  readonly #memory: MemorySource;
   readonly #assertOpen: () => void;
   /** Of the asynchronous request whose attempt is running. */
   #trial: Trial | null = null;
 
   /** @param options.assertOpen throws when the allocator was closed, which a handler may do. */
-  constructor(heap: Heap, device: Device, parts: LadderParts, options: MissOptions) {
+  constructor(heap: Heap, device: Device, parts: MissParts, options: MissOptions) {
     this.#heap = heap;
     this.#device = device;
     this.#deferred = parts.deferred;
-    this.#ladder = new RetryLadder(heap, parts);
+    this.#memory = parts.memory;
     this.#assertOpen = options.assertOpen;
     const dump = options.dumpOnOutOfMemory;
     this.failures = new OutOfMemoryReporter(
@@ -74,7 +80,7 @@ export class PoolMisses {
       trial.shortage ??= this.failures.shortageOf(list, size);
     };
     return (
-      this.#ladder.climb(list, size, onShort) ??
+      this.#memory.climb(list, size, onShort) ??
       this.#relieve(list, size, onShort) ??
       this.failures.raise({ list, requested, rounded: size }, trial.shortage)
     );
@@ -122,7 +128,7 @@ export class PoolMisses {
       () => {
         this.#assertOpen();
         const retries = counters.num_alloc_retries;
-        const block = this.#heap.find(list, size / UNIT) ?? this.#ladder.climb(list, size, onShort);
+        const block = this.#heap.find(list, size / UNIT) ?? this.#memory.climb(list, size, onShort);
         counters.num_alloc_retries = retries;
         return block;
       },

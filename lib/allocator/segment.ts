@@ -1,10 +1,14 @@
 // A segment: a range of addresses from the driver, cut into a chain of blocks. Plain (one cudaMalloc) or expandable (a reserved range
 // with pages mapped where needed). Must not know how it is searched.
 
+import type { PageRange } from '../pages/page-range.js';
 import type { VirtualRange } from '../pages/virtual-range.js';
 import type { Frame } from '../snapshot/model.js';
 import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
+
+/** The addresses of a segment whose memory is mapped page by page: of an expandable one, or of a paged one. */
+export type MappedRange = VirtualRange | PageRange;
 
 export class Segment {
   /** Creation number. */
@@ -14,8 +18,8 @@ export class Segment {
   readonly address: number;
   /** Bytes of addresses. */
   readonly size: number;
-  /** Present on expandable segments. */
-  readonly range: VirtualRange | null;
+  /** Present where it is not one cudaMalloc. */
+  readonly range: MappedRange | null;
   readonly list: FreeList;
   /** Who caused it to be made; null unless stacks were recorded then. */
   readonly frames: readonly Frame[] | null;
@@ -31,7 +35,7 @@ export class Segment {
       readonly frames?: readonly Frame[] | null;
     },
     list: FreeList,
-    range: VirtualRange | null,
+    range: MappedRange | null,
   ) {
     this.sequence = at.sequence;
     this.order = at.order;

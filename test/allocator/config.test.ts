@@ -181,6 +181,7 @@ describe('the policy', () => {
     const allocator = new CachingAllocator({ device, policy: 'pytorch', mends: { growthIsAtomic: true } });
     expect(allocator.policy).toEqual({
       name: 'pytorch',
+      paged: false,
       growthIsAtomic: true,
       reservesWithinDevice: false,
       searchAfterEvents: false,

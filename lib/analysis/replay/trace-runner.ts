@@ -3,6 +3,7 @@
 import { CachingAllocator } from '../../allocator/caching-allocator.js';
 import type { SegmentOrder } from '../../allocator/heap.js';
 import type { MemPool } from '../../allocator/mem-pool.js';
+import type { PolicyName } from '../../allocator/policy.js';
 import type { RestoredSegment } from '../../allocator/restore.js';
 import type { Device, Stream } from '../../device/types.js';
 import { UnsupportedError } from '../../errors.js';
@@ -36,7 +37,7 @@ export interface TraceRunnerOptions {
   /** Settings string; none when left out (the environment is not asked). */
   readonly conf?: string;
   /** Default `pytorch`. */
-  readonly policy?: 'pytorch' | 'default';
+  readonly policy?: PolicyName;
   /** What there is already; left out: nothing. */
   readonly restore?: Restoration;
   /** Left out: all are served from the default pools. */

@@ -1,0 +1,129 @@
+// Paged segments: for each pool and stream a range of addresses larger than the device. Blocks are placed as in an expandable segment, but its pages
+// belong to all: a page under free memory alone can be put behind other addresses, and stays mapped where it was, so that it can come back without
+// a call of the driver. Must not know when to take pages.
+// Keeping mappings for reuse: GMLake (Guo et al., ASPLOS 2024). The place of growth: PyTorch's expandable segments.
+
+import type { Device } from '../device/types.js';
+import type { Page, Place } from '../pages/page-pool.js';
+import { PageRange } from '../pages/page-range.js';
+import { MIB } from '../units.js';
+import { type AddressReservation, pageBytesOf } from './address-reservation.js';
+import { type Block, UNMAPPED } from './block.js';
+import type { FreeList } from './free-list.js';
+import type { Heap } from './heap.js';
+import { fillHole, fillingsFor, lowestSpace, openHole } from './holes.js';
+import type { PageMover } from './page-mover.js';
+import { planFillings } from './page-plan.js';
+import type { Segment } from './segment.js';
+
+/** Large pages grow with the device up to the slack that memory may have anyway (paged-memory.ts), so that a larger device needs no more calls. */
+const PAGES_OF_A_DEVICE = 2560;
+const LARGEST_PAGE = 32 * MIB;
+
+export class PagedSegments {
+  readonly #heap: Heap;
+  readonly #device: Device;
+  readonly #mover: PageMover;
+  readonly #addresses: AddressReservation;
+  readonly #own = new Set<Segment>();
+
+  constructor(heap: Heap, device: Device, mover: PageMover, addresses: AddressReservation) {
+    this.#heap = heap;
+    this.#device = device;
+    this.#mover = mover;
+    this.#addresses = addresses;
+  }
+
+  /**
+   * A free, listed block of at least `size` bytes, made by putting free pages into holes, and new ones where there are too few. Null when more than
+   * `most` bytes would be held then, when the device has no memory left, or when no range can be reserved. After an error nothing is lost.
+   */
+  grow(list: FreeList, size: number, most: number): Block | null {
+    const start = lowestSpace(list, size, (segment) => this.#own.has(segment)) ?? this.#reserve(list, size);
+    if (start === null) return null;
+    const { pageBytes } = start.segment.range as PageRange;
+    const fillings = fillingsFor(start, size, pageBytes);
+    const { slots, missing } = planFillings(fillings, this.#mover.pool, list.stream);
+    if (missing > 0 && this.#heap.reserved + missing * pageBytes > most) return null;
+    if (!this.#mover.supply(slots, list.stream)) return null;
+    this.#mover.use(slots);
+    let grown = start;
+    for (const { hole, bytes } of fillings) grown = fillHole(this.#heap, hole, bytes);
+    return grown;
+  }
+
+  /** Makes the pages free that lie wholly under a list's free blocks. Linear in free blocks and pages; asks nothing of the device. */
+  gather(list: FreeList): void {
+    for (const block of list.blocks()) {
+      const { range } = block.segment;
+      if (!(range instanceof PageRange)) continue;
+      const first = Math.ceil(block.offset / range.pageBytes);
+      const end = Math.floor((block.offset + block.size) / range.pageBytes);
+      if (first >= end) continue;
+      for (let slot = first; slot < end; slot++) {
+        this.#mover.pool.setFree((range.placeAt(slot) as Place).page, list.stream);
+      }
+      openHole(this.#heap, block, first * range.pageBytes, (end - first) * range.pageBytes);
+    }
+  }
+
+  /** Gives free pages back to the device until at most `keepBytes` of them are left. Returns the bytes given back. Synchronising. */
+  release(keepBytes: number, counts: (page: Page) => boolean = () => true): number {
+    const { pool } = this.#mover;
+    const pages: Page[] = [];
+    let bytes = 0;
+    for (const page of pool.allFree()) {
+      if (pool.freeBytes - bytes <= keepBytes) break;
+      if (!counts(page)) continue;
+      pages.push(page);
+      bytes += page.bytes;
+    }
+    this.#mover.release(pages);
+    for (const segment of [...this.#own]) if (isEmpty(segment)) this.#removeSegment(segment);
+    return bytes;
+  }
+
+  /** Gives free pages back that a list cannot use since they have another size, until the device has room for one that it can. Synchronising. */
+  releaseOthers(list: FreeList, bytes: number): number {
+    const pageBytes = this.pageBytes(list);
+    let left = Math.ceil(bytes / pageBytes) * pageBytes;
+    return this.release(0, (page) => {
+      if (page.bytes === pageBytes || left <= 0) return false;
+      left -= page.bytes;
+      return true;
+    });
+  }
+
+  /** Bytes of the pages of a list. */
+  pageBytes(list: FreeList): number {
+    const { config } = this.#heap;
+    const large = Math.max(config.largeSegmentSize, this.#device.totalMemory / PAGES_OF_A_DEVICE);
+    return pageBytesOf(list, config, this.#device, Math.min(LARGEST_PAGE, large));
+  }
+
+  #reserve(list: FreeList, size: number): Block | null {
+    if (size > this.#device.totalMemory) return null;
+    const pageBytes = this.pageBytes(list);
+    const range = this.#addresses.reserve(size, (bytes) => new PageRange(this.#mover.pool, bytes, pageBytes));
+    if (range === null) return null;
+    const segment = this.#heap.addSegment({ address: range.address, size: range.bytes }, list, range);
+    this.#mover.add(range, segment);
+    this.#own.add(segment);
+    this.#heap.joinUnmapped(segment.first);
+    return segment.first;
+  }
+
+  #removeSegment(segment: Segment): void {
+    const range = segment.range as PageRange;
+    this.#addresses.free(range);
+    this.#mover.remove(range);
+    this.#own.delete(segment);
+    segment.list.removeUnmapped(segment.first);
+    this.#heap.removeSegment(segment);
+  }
+}
+
+/** Whether a segment has neither blocks nor mappings. */
+function isEmpty({ first, range }: Segment): boolean {
+  return first.state === UNMAPPED && !first.isSplit && (range as PageRange).places().length === 0;
+}

@@ -1,0 +1,162 @@
+// The physical pages of one allocator: which there are, where each is mapped, and which are free to be put behind other addresses. A page may be
+// mapped at several addresses at once; it is in use at one of them at most. Must not know what the memory is used for.
+
+import type { Device, Stream } from '../device/types.js';
+import type { PageRange } from './page-range.js';
+import { PhysicalPages } from './physical-pages.js';
+
+/** A mapping of a page: a slot of a range. */
+export interface Place {
+  readonly page: Page;
+  readonly range: PageRange;
+  readonly slot: number;
+}
+
+/** One physical allocation (`cuMemCreate`). */
+export class Page {
+  readonly handle: number;
+  readonly bytes: number;
+  /** Where it is mapped. */
+  readonly places: Place[] = [];
+  /** Where it is in use or was last; null only while it is mapped nowhere. */
+  home: Place | null = null;
+  /** Whose work used it last. */
+  stream: Stream;
+
+  constructor(handle: number, bytes: number, stream: Stream) {
+    this.handle = handle;
+    this.bytes = bytes;
+    this.stream = stream;
+  }
+}
+
+export class PagePool {
+  readonly device: Device;
+  readonly #physical: PhysicalPages;
+  readonly #all = new Set<Page>();
+  readonly #free = new Map<number, Set<Page>>();
+  #freeBytes = 0;
+  #mappings = 0;
+
+  constructor(device: Device) {
+    this.device = device;
+    this.#physical = new PhysicalPages(device);
+  }
+
+  /** Bytes of the pages that are free to be put elsewhere. */
+  get freeBytes(): number {
+    return this.#freeBytes;
+  }
+
+  /** Bytes of pages that the driver refused to take back. */
+  get keptBytes(): number {
+    return this.#physical.keptBytes;
+  }
+
+  /** Mappings there are. */
+  get mappings(): number {
+    return this.#mappings;
+  }
+
+  /** The free pages of a size. */
+  free(pageBytes: number): ReadonlySet<Page> {
+    return this.#freeOf(pageBytes);
+  }
+
+  /** All free pages. */
+  *allFree(): IterableIterator<Page> {
+    for (const pages of this.#free.values()) yield* pages;
+  }
+
+  isFree(page: Page): boolean {
+    return this.#freeOf(page.bytes).has(page);
+  }
+
+  /** New pages, free, mapped nowhere. All or none. @throws DeviceOutOfMemoryError */
+  create(pageBytes: number, count: number, stream: Stream): Page[] {
+    const handles = new Int32Array(count);
+    this.#physical.create(pageBytes, handles);
+    const pages = Array.from(handles, (handle) => new Page(handle, pageBytes, stream));
+    for (const page of pages) this.#all.add(page);
+    return pages;
+  }
+
+  /** The page may be put elsewhere, after the work of `stream` so far. */
+  setFree(page: Page, stream: Stream): void {
+    page.stream = stream;
+    this.#freeOf(page.bytes).add(page);
+    this.#freeBytes += page.bytes;
+  }
+
+  /** The page is in use at `place`, by work of `stream`. */
+  use(page: Page, place: Place, stream: Stream): void {
+    if (this.#freeOf(page.bytes).delete(page)) this.#freeBytes -= page.bytes;
+    page.home = place;
+    page.stream = stream;
+  }
+
+  /** Gives pages that are mapped nowhere back to the driver; those that it refuses are kept for the next creation. @throws DriverError */
+  release(pages: readonly Page[]): void {
+    const bySize = groupBySize(pages);
+    let failure: unknown;
+    for (const [bytes, group] of bySize) {
+      for (const page of group) {
+        if (this.#freeOf(bytes).delete(page)) this.#freeBytes -= bytes;
+        this.#all.delete(page);
+      }
+      try {
+        this.#physical.release(
+          bytes,
+          Int32Array.from(group, ({ handle }) => handle),
+        );
+      } catch (error) {
+        failure ??= error;
+      }
+    }
+    if (failure !== undefined) throw failure;
+  }
+
+  /** Gives everything back. For closing only: nothing is mapped any more. After an error it can be called again. */
+  releaseAll(): void {
+    this.release([...this.#all]);
+    this.releaseKept();
+  }
+
+  /** Tries again to give back what the driver refused to take. */
+  releaseKept(): void {
+    this.#physical.releaseKept();
+  }
+
+  /** @internal for ranges */
+  noteMapped(place: Place): void {
+    place.page.places.push(place);
+    this.#mappings++;
+  }
+
+  /** @internal for ranges */
+  noteUnmapped(place: Place): void {
+    const { page } = place;
+    page.places.splice(page.places.indexOf(place), 1);
+    if (page.home === place) page.home = null;
+    this.#mappings--;
+  }
+
+  #freeOf(pageBytes: number): Set<Page> {
+    let pages = this.#free.get(pageBytes);
+    if (pages === undefined) {
+      pages = new Set();
+      this.#free.set(pageBytes, pages);
+    }
+    return pages;
+  }
+}
+
+function groupBySize(pages: readonly Page[]): Map<number, Page[]> {
+  const groups = new Map<number, Page[]>();
+  for (const page of pages) {
+    const group = groups.get(page.bytes);
+    if (group === undefined) groups.set(page.bytes, [page]);
+    else group.push(page);
+  }
+  return groups;
+}
