@@ -1,5 +1,5 @@
-// The small or the large pool: one free list for each stream. Also the private pools (PyTorch's MemPool), each with a small
-// and a large pool of its own. Must not know how blocks are chosen.
+// The small or the large pool: one free list for each stream. Also what a set of pools is: the default ones, and the private ones (PyTorch's
+// MemPool). Must not know how blocks are chosen.
 
 import type { Stream } from '../device/types.js';
 import { FreeList } from './free-list.js';
@@ -41,11 +41,25 @@ export class BlockPool {
   }
 }
 
-/** A small and a large pool that share nothing with the default ones. */
-export class PrivatePool {
+/** The pools that requests are served from, by size. */
+export interface Pools {
+  /** For the smallest requests; while they are not kept apart, the small pool itself. */
+  readonly tiny: BlockPool;
+  readonly small: BlockPool;
+  readonly large: BlockPool;
+}
+
+/** Every pool of a set once. */
+export function eachPool({ tiny, small, large }: Pools): BlockPool[] {
+  return tiny === small ? [large, small] : [large, small, tiny];
+}
+
+/** Pools that share nothing with the default ones. */
+export class PrivatePool implements Pools {
   /** `[0, n]`, as PyTorch numbers the pools that users make. */
   readonly id: readonly [number, number];
   readonly small = new BlockPool(SMALL, this);
+  readonly tiny = this.small;
   readonly large = new BlockPool(LARGE, this);
   /** Segments it holds. */
   segments = 0;

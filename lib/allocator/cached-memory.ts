@@ -2,7 +2,7 @@
 // Rules: PyTorch's release_cached_blocks, garbage_collect_cached_blocks, release_available_cached_blocks.
 
 import { type Block, UNIT } from './block.js';
-import type { BlockPool } from './block-pool.js';
+import { type BlockPool, eachPool } from './block-pool.js';
 import type { ExpandableSegments } from './expandable-segments.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
@@ -27,12 +27,10 @@ export class CachedMemory {
 
   /** Releases every segment without a live block, and unmaps every free page, of the default pools and the private ones given up. Linear. */
   flush(): void {
-    this.#flushPool(this.#heap.large);
-    this.#flushPool(this.#heap.small);
+    for (const pool of eachPool(this.#heap)) this.#flushPool(pool);
     for (const pool of this.#heap.privatePools) {
       if (!pool.released) continue;
-      this.#flushPool(pool.large);
-      this.#flushPool(pool.small);
+      for (const part of eachPool(pool)) this.#flushPool(part);
       if (pool.segments === 0) this.#heap.privatePools.delete(pool);
     }
     this.#expandable.releaseKept();

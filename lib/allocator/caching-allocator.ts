@@ -16,7 +16,7 @@ import { refuseAddress, refuseOwned } from './address-errors.js';
 import { AddressReservation } from './address-reservation.js';
 import { AddressTable } from './address-table.js';
 import { UNIT } from './block.js';
-import { type BlockPool, PrivatePool } from './block-pool.js';
+import { type BlockPool, type Pools, PrivatePool } from './block-pool.js';
 import type { Config } from './config.js';
 import { parseConfig } from './config-parser.js';
 import { DeferredFrees } from './deferred-frees.js';
@@ -43,18 +43,14 @@ import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
 import { PytorchMemory } from './pytorch-memory.js';
 import type { RestoredSegment } from './restore.js';
-import { roundSize, SMALL_SIZE } from './rounding.js';
+import { roundSize, SMALL_SIZE, TINY_SIZE } from './rounding.js';
 import { snapshotOf } from './state-snapshot.js';
 import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
 
+const TINY_UNITS = TINY_SIZE / UNIT;
 const SMALL_UNITS = SMALL_SIZE / UNIT;
 /** The largest size whose rounding stays within 31 bits. */
 const LARGEST_QUICK = 0x7ffffe00;
-
-interface Pools {
-  readonly small: BlockPool;
-  readonly large: BlockPool;
-}
 
 /**
  * PyTorch's caching allocator over a device. `malloc` and `free` are the bare level: addresses, no objects. `allocate` is the safe one.
@@ -122,12 +118,23 @@ export class CachingAllocator implements BufferOwner {
     const units = quick ? (bytes + UNIT - 1) >> 9 : this.#roundCarefully(bytes);
     if (units === 0) return 0;
     if (this.#deferred.outstanding > 0) this.#deferred.process();
-    const pool = units <= SMALL_UNITS ? this.#pools.small : this.#pools.large;
+    const pool = this.#poolOf(units, this.#pools);
     let list = pool.byStream[stream.id];
     if (list === undefined || list.stream !== stream) list = this.#listOf(pool, stream);
-    const found = this.#heap.find(list, units) ?? this.#misses.serve(list, units, bytes);
+    const found = this.#heap.find(list, units);
+    if (found === null) return this.#allocateMiss(list, units, bytes);
     const block = this.#heap.take(list, found, units, bytes);
     const address = block.segment.address + block.start * UNIT;
+    this.#live.set(address, block);
+    return address;
+  }
+
+  #allocateMiss(list: FreeList, units: number, bytes: number): number {
+    const found = this.#misses.serve(list, units, bytes);
+    const block = this.#heap.take(found.list, found, units, bytes);
+    // From another stream: it may be that stream's again only when this one is done with it.
+    if (found.list.stream !== list.stream) block.streamUses = [list.stream];
+    const { address } = block;
     this.#live.set(address, block);
     return address;
   }
@@ -450,11 +457,11 @@ export class CachingAllocator implements BufferOwner {
   }
 
   /** Whether a request looks as if its pool could serve it. Never waits. */
-  #mayHit(bytes: number, stream: Stream, { small, large }: Pools): boolean {
+  #mayHit(bytes: number, stream: Stream, pools: Pools): boolean {
     const units = this.#roundCarefully(bytes);
     if (units === 0) return true;
     if (this.#deferred.outstanding > 0) this.#deferred.process();
-    return this.#listOf(units <= SMALL_UNITS ? small : large, stream).lowerBound(units) !== null;
+    return this.#listOf(this.#poolOf(units, pools), stream).lowerBound(units) !== null;
   }
 
   #refuse(address: number): never {
@@ -468,6 +475,10 @@ export class CachingAllocator implements BufferOwner {
 
   #noteConfig(): void {
     this.#quickBytes = this.#heap.config.hasRoundup ? 0 : LARGEST_QUICK;
+  }
+
+  #poolOf(units: number, pools: Pools): BlockPool {
+    return units <= TINY_UNITS ? pools.tiny : units <= SMALL_UNITS ? pools.small : pools.large;
   }
 
   #listOf(pool: BlockPool, stream: Stream): FreeList {

@@ -4,7 +4,7 @@
 
 import type { Stream } from '../device/types.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
-import { BlockPool, LARGE, type PrivatePool, SMALL } from './block-pool.js';
+import { BlockPool, eachPool, LARGE, type Pools, type PrivatePool, SMALL } from './block-pool.js';
 import { Clock } from './clock.js';
 import type { Config } from './config.js';
 import type { FreeList } from './free-list.js';
@@ -25,11 +25,12 @@ export type SegmentOrder = (segment: {
   readonly isExpandable: boolean;
 }) => number;
 
-export class Heap {
+export class Heap implements Pools {
   readonly policy: Policy;
   readonly stats = new Stats();
   readonly factory = new BlockFactory();
   readonly small = new BlockPool(SMALL);
+  tiny = this.small;
   readonly large = new BlockPool(LARGE);
   readonly privatePools = new Set<PrivatePool>();
   readonly segments = new Set<Segment>();
@@ -109,7 +110,7 @@ export class Heap {
     const { paged } = this.policy;
     const limited = maxSplitSize !== Number.POSITIVE_INFINITY && !paged;
     const mapped = paged || this.expandable;
-    this.#bestFitOnly = paged || (!limited && !this.collecting && this.#expandableSegments === 0);
+    this.#bestFitOnly = !paged && !limited && !this.collecting && this.#expandableSegments === 0;
     this.#oversize = limited ? Math.ceil(maxSplitSize / UNIT) : Number.MAX_SAFE_INTEGER;
     this.#leastRest = mapped ? 1 : SMALL_UNITS + 1;
     this.#leastUnsplit = mapped ? Number.MAX_SAFE_INTEGER : this.#oversize;
@@ -145,11 +146,16 @@ export class Heap {
     this.#deriveRules();
   }
 
+  /** From now on the smallest requests have pages of their own: they live longest, or shortest, and must not keep pages that others could leave. */
+  keepTinyApart(): void {
+    if (this.tiny === this.small) this.tiny = new BlockPool(SMALL);
+  }
+
   /** Bytes of the largest free block of all pools. Linear in blocks. */
   largestFree(): number {
     let largest = 0;
     for (const pools of [this, ...this.privatePools]) {
-      for (const list of [...pools.large.lists(), ...pools.small.lists()]) {
+      for (const list of eachPool(pools).flatMap((pool) => pool.lists())) {
         for (const block of list.blocks()) largest = Math.max(largest, block.size);
       }
     }
@@ -160,15 +166,18 @@ export class Heap {
   forgetAll(): void {
     this.segments.clear();
     this.privatePools.clear();
-    this.small.clear();
-    this.large.clear();
+    for (const pool of eachPool(this)) pool.clear();
     this.stats.clearCurrent();
   }
 
   /** The best free block for a rounded size in units, still in its list; null when none may be taken. Logarithmic. */
   find(list: FreeList, units: number): Block | null {
     const block = list.lowerBound(units);
-    return this.#bestFitOnly ? block : this.#findByRules(list, units, block);
+    if (this.#bestFitOnly) return block;
+    if (!this.policy.paged) return this.#findByRules(list, units, block);
+    return block === null || block.next === null || block.next.state !== UNMAPPED
+      ? block
+      : this.#bestExpandable(list, block);
   }
 
   #findByRules(list: FreeList, units: number, bestFit: Block | null): Block | null {
@@ -356,6 +365,20 @@ export class Heap {
       this.#unchain(next);
     }
     list.insertUnmapped(block);
+  }
+
+  /** Makes a segment one block again, in no list; none of its blocks is in use. Linear in its blocks. */
+  collapse(segment: Segment, state: number): void {
+    const { first, list } = segment;
+    for (let block: Block | null = first; block !== null; block = block.next) {
+      if (block.state === FREE) list.remove(block);
+      else if (block.state === UNMAPPED) list.removeUnmapped(block);
+    }
+    while (first.next !== null) {
+      first.units += first.next.units;
+      this.#unchain(first.next);
+    }
+    first.state = state;
   }
 
   /** Cuts off the end of a block that is in no list, from byte `size` on, as a block of its own, listed nowhere. */

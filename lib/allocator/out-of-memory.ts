@@ -2,8 +2,9 @@
 
 import type { Device, MemoryInfo } from '../device/types.js';
 import { DriverError, OutOfMemoryError, type PoolFigures } from '../errors.js';
+import { PageRange } from '../pages/page-range.js';
 import { formatSize } from '../units.js';
-import { ALLOCATED, type Block, FREE, PENDING, UNMAPPED } from './block.js';
+import { ALLOCATED, type Block, FREE, LENT, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
@@ -227,7 +228,15 @@ export function poolFigures(heap: Heap): Map<FreeList, PoolFigures> {
       result.set(list, figures);
     }
     for (let block: Block | null = segment.first; block !== null; block = block.next) {
-      if (block.state === UNMAPPED) continue;
+      if (block.state === UNMAPPED || block.state === LENT) {
+        // Free pages that are kept: they can be put behind any addresses of their pool's page size.
+        const held = segment.range instanceof PageRange ? segment.range.heldIn(block.offset, block.size) : [];
+        for (const { bytes } of held) {
+          figures.reserved += bytes;
+          figures.free += bytes;
+        }
+        continue;
+      }
       figures.reserved += block.size;
       if (block.state === ALLOCATED) figures.allocated += block.size;
       if (block.state === ALLOCATED || block.state === PENDING) figures.active += block.size;

@@ -22,6 +22,9 @@ interface Wanted extends Slot {
   readonly page: Page;
 }
 
+/** Mappings that are kept at most. The kernel allows a process 65,530 of them, and the driver's own are among those. */
+export const MOST_MAPPINGS = 32_768;
+
 export class PageMover {
   readonly pool: PagePool;
   readonly #heap: Heap;
@@ -29,8 +32,11 @@ export class PageMover {
   readonly #segments = new Map<PageRange, Segment>();
   /** The device has run out: before more is asked of it, it is asked what it has, since creating some pages and giving them back is dear. */
   #short = false;
+  readonly #mostMappings: number;
 
-  constructor(heap: Heap, device: Device) {
+  /** @param mostMappings beyond which mappings that nothing uses go, before others are made */
+  constructor(heap: Heap, device: Device, mostMappings = MOST_MAPPINGS) {
+    this.#mostMappings = mostMappings;
     this.#heap = heap;
     this.#device = device;
     this.pool = new PagePool(device);
@@ -120,6 +126,15 @@ export class PageMover {
     }
   }
 
+  /** Takes all mappings of a range away; pages that have their home there have it elsewhere then. Synchronising. */
+  dropPlaces(range: PageRange): void {
+    const places = range.places();
+    if (places.length === 0) return;
+    synchronizeAll([this.#segmentOf(places[0] as Place).list.stream], this.#device);
+    for (const place of places) if (place.page.home === place) this.#moveHome(place);
+    this.unmap(places);
+  }
+
   #create(pageBytes: number, count: number, stream: Stream): Page[] | null {
     if (this.#short && this.#device.memGetInfo().free < pageBytes * count) return null;
     try {
@@ -141,6 +156,7 @@ export class PageMover {
       for (const place of occupied) if (place.page.home === place) this.#moveHome(place);
       this.unmap(occupied);
     }
+    if (this.pool.mappings + wanted.length > this.#mostMappings) this.#dropSpares(wanted);
     for (const run of runsOf(wanted)) {
       const { range, slot } = run[0] as Wanted;
       range.map(
@@ -157,6 +173,17 @@ export class PageMover {
       this.#heap.stats.increase(RESERVED_BYTES, kind, fresh.length * range.pageBytes);
       this.#heap.stats.counters.num_device_alloc++;
       this.#record(RECORD_SEGMENT_MAP, fresh);
+    }
+  }
+
+  /** Takes mappings away at which no page has its home and none is in use, but for those of pages that are about to be used. Synchronising. */
+  #dropSpares(wanted: readonly Wanted[]): void {
+    const kept = new Set(wanted.map(({ page }) => page));
+    for (const [range, { list }] of this.#segments) {
+      const spares = range.places().filter((place) => isSpare(place) && !kept.has(place.page));
+      if (spares.length === 0) continue;
+      synchronizeAll([list.stream], this.#device);
+      this.unmap(spares);
     }
   }
 
@@ -192,6 +219,10 @@ export class PageMover {
       this.#heap.recordSegment(action, this.#segmentOf(run[0] as Slot), slot * range.pageBytes, bytes);
     }
   }
+}
+
+function isSpare(place: Place): boolean {
+  return place.page.home !== place && !place.borrowed;
 }
 
 /** Neighbouring slots of one range together, by address. */

@@ -31,7 +31,7 @@ export function planFillings(fillings: readonly Filling[], pool: PagePool, strea
     const first = hole.offset / range.pageBytes;
     for (let slot = first; slot < first + bytes / range.pageBytes; slot++) {
       const page = range.placeAt(slot)?.page;
-      const usable = page !== undefined && pool.isFree(page) && !taken.has(page);
+      const usable = page?.isFree === true && !taken.has(page);
       if (usable) taken.add(page);
       slots.push({ range, slot, page: usable ? page : null });
     }
@@ -39,12 +39,16 @@ export function planFillings(fillings: readonly Filling[], pool: PagePool, strea
   const open = slots.filter(({ page }) => page === null);
   if (open.length === 0) return { slots, missing: 0 };
   const pageBytes = (open[0] as SlotFilling).range.pageBytes;
-  const others = [...pool.free(pageBytes)].filter((page) => !taken.has(page));
-  others.sort((a, b) => rank(a, stream) - rank(b, stream) || height(b) - height(a));
+  const others = preferred(pool.free(pageBytes), stream).filter((page) => !taken.has(page));
   open.forEach((filling, i) => {
     filling.page = others[i] ?? null;
   });
   return { slots, missing: Math.max(0, open.length - others.length) };
+}
+
+/** Free pages in the order in which they are best taken away from where they are. */
+export function preferred(pages: ReadonlySet<Page>, stream: Stream): Page[] {
+  return [...pages].sort((a, b) => rank(a, stream) - rank(b, stream) || height(b) - height(a));
 }
 
 function rank(page: Page, stream: Stream): number {

@@ -4,7 +4,7 @@ import type { Device } from '../device/types.js';
 import { MIB } from '../units.js';
 import type { AddressReservation } from './address-reservation.js';
 import { type Block, UNIT } from './block.js';
-import type { BlockPool } from './block-pool.js';
+import { eachPool, SMALL } from './block-pool.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
@@ -13,18 +13,25 @@ import { PageMover } from './page-mover.js';
 import { PagedSegments } from './paged-segments.js';
 import { PytorchMemory } from './pytorch-memory.js';
 import type { RestoredSegment } from './restore.js';
-import { ACTIVE_BYTES } from './stats.js';
+import { ACTIVE_BYTES, RESERVED_BYTES } from './stats.js';
+import { StitchedSegments } from './stitched-segments.js';
+import { waitForStreams } from './stream-order.js';
 
 /** Memory held beyond the most that was ever in use: this share of it, or so many bytes where that is more. Up to there memory grows; beyond, pages move. */
 const SLACK = 0.02;
 const LEAST_SLACK = 32 * MIB;
 
+/** Bytes of the small pool from which on its smallest requests are kept apart: below, there are few pages to gain, and one to lose. */
+const TINY_APART = 64 * MIB;
+
 export class PagedMemory implements MemorySource {
   readonly #heap: Heap;
+  readonly #device: Device;
   readonly #deferred: DeferredFrees;
   readonly #mover: PageMover;
   readonly #addresses: AddressReservation;
   readonly #segments: PagedSegments;
+  readonly #stitched: StitchedSegments;
   /** Segments of a recorded state, which are as they were recorded. */
   readonly #recorded: PytorchMemory;
   /** The most bytes that were ever in use. */
@@ -32,41 +39,81 @@ export class PagedMemory implements MemorySource {
 
   constructor(heap: Heap, device: Device, deferred: DeferredFrees, addresses: AddressReservation) {
     this.#heap = heap;
+    this.#device = device;
     this.#deferred = deferred;
     this.#addresses = addresses;
     this.#mover = new PageMover(heap, device);
     this.#segments = new PagedSegments(heap, device, this.#mover, addresses);
+    this.#stitched = new StitchedSegments(heap, device, this.#mover, addresses);
     this.#recorded = new PytorchMemory(heap, device, deferred, addresses);
   }
 
   climb(list: FreeList, size: number, onShort: () => void): Block | null {
-    const { limit } = this.#heap;
+    const { limit, stats } = this.#heap;
+    if (list.kind === SMALL && stats.values(RESERVED_BYTES, SMALL).current >= TINY_APART) this.#heap.keepTinyApart();
     const within = Math.min(limit, this.#bound(size));
     const grow = (most: number): Block | null => this.#segments.grow(list, size, most);
-    const early =
+    const block =
       grow(within) ??
       this.#gathering([list], () => grow(within)) ??
       this.#gathering(this.#lists(), () => grow(within)) ??
       grow(limit);
-    if (early !== null) return early;
+    if (block !== null) return block;
     onShort();
-    return this.#late(list, size, () => grow(limit));
+    return this.#climbOn(list, size);
   }
 
   /** The device has no more. */
-  #late(list: FreeList, size: number, grow: () => Block | null): Block | null {
+  #climbOn(list: FreeList, size: number): Block | null {
     this.#heap.stats.counters.num_alloc_retries++;
-    if (this.#deferred.outstanding > 0) {
-      this.#deferred.synchronize();
-      const block = this.#heap.find(list, size / UNIT) ?? this.#gathering(this.#lists(), grow);
-      if (block !== null) return block;
-    }
-    this.#segments.releaseOthers(list, size);
+    return (
+      this.#afterTrim(list, size) ??
+      this.#stitch(list, size) ??
+      this.#afterEvents(list, size) ??
+      this.#fromOthers(list, size)
+    );
+  }
+
+  /** Pages of another size can be given back for some of this one. */
+  #afterTrim(list: FreeList, size: number): Block | null {
     this.#recorded.flush();
-    return grow();
+    this.#segments.makeRoom(list, size);
+    return this.#segments.grow(list, size, this.#heap.limit);
+  }
+
+  #afterEvents(list: FreeList, size: number): Block | null {
+    if (this.#deferred.outstanding === 0) return null;
+    this.#deferred.synchronize();
+    return (
+      this.#heap.find(list, size / UNIT) ??
+      this.#gathering(this.#lists(), () => this.#afterTrim(list, size)) ??
+      this.#stitch(list, size)
+    );
+  }
+
+  /** A free block of another pool or stream, which this stream may use after that one's work so far. */
+  #fromOthers(list: FreeList, size: number): Block | null {
+    if (list.pool.owner !== null) return null;
+    for (const other of this.#lists()) {
+      const block = other.pool.owner === null ? this.#heap.find(other, size / UNIT) : null;
+      if (block === null) continue;
+      waitForStreams(list.stream, [other.stream], this.#device);
+      return block;
+    }
+    return null;
+  }
+
+  #stitch(list: FreeList, size: number): Block | null {
+    return this.#stitched.stitch(list, size, {
+      pageBytes: this.#segments.pageBytes(list),
+      lenders: this.#lists(),
+      lends: (segment) => this.#segments.owns(segment),
+      most: this.#heap.limit,
+    });
   }
 
   #gathering(lists: readonly FreeList[], then: () => Block | null): Block | null {
+    this.#stitched.takeBack();
     for (const list of lists) this.#segments.gather(list);
     return then();
   }
@@ -80,15 +127,15 @@ export class PagedMemory implements MemorySource {
 
   /** The lists whose free memory may serve others: not those of private pools in use, whose addresses must keep their memory. */
   #lists(): FreeList[] {
-    const { small, large, privatePools } = this.#heap;
-    const pools: BlockPool[] = [large, small];
-    for (const pool of privatePools) if (pool.released) pools.push(pool.large, pool.small);
-    return pools.flatMap((pool) => pool.lists());
+    const released = [...this.#heap.privatePools].filter((pool) => pool.released);
+    return [this.#heap, ...released].flatMap((pools) => eachPool(pools)).flatMap((pool) => pool.lists());
   }
 
   flush(): void {
+    this.#stitched.takeBack();
     for (const list of this.#lists()) this.#segments.gather(list);
     this.#segments.release(0);
+    this.#stitched.dropIdle();
     this.#mover.pool.releaseKept();
     this.#recorded.flush();
   }

@@ -16,9 +16,14 @@ import type { PageMover } from './page-mover.js';
 import { planFillings } from './page-plan.js';
 import type { Segment } from './segment.js';
 
-/** Large pages grow with the device up to the slack that memory may have anyway (paged-memory.ts), so that a larger device needs no more calls. */
-const PAGES_OF_A_DEVICE = 2560;
+/**
+ * Large pages are PyTorch's (20 MiB), but on devices of more than 50 GiB, where they grow up to the slack that memory may have anyway (paged-memory.ts), so
+ * that a larger device needs no more calls; and below 4 GiB, where their ends would be too large a part of the device.
+ */
+const MOST_PAGES = 2560;
 const LARGEST_PAGE = 32 * MIB;
+const LEAST_PAGES = 192;
+const SMALLEST_PAGE = 14 * MIB;
 
 export class PagedSegments {
   readonly #heap: Heap;
@@ -39,7 +44,7 @@ export class PagedSegments {
    * `most` bytes would be held then, when the device has no memory left, or when no range can be reserved. After an error nothing is lost.
    */
   grow(list: FreeList, size: number, most: number): Block | null {
-    const start = lowestSpace(list, size, (segment) => this.#own.has(segment)) ?? this.#reserve(list, size);
+    const start = this.#placeFor(list, size);
     if (start === null) return null;
     const { pageBytes } = start.segment.range as PageRange;
     const fillings = fillingsFor(start, size, pageBytes);
@@ -50,6 +55,10 @@ export class PagedSegments {
     let grown = start;
     for (const { hole, bytes } of fillings) grown = fillHole(this.#heap, hole, bytes);
     return grown;
+  }
+
+  owns(segment: Segment): boolean {
+    return this.#own.has(segment);
   }
 
   /** Makes the pages free that lie wholly under a list's free blocks. Linear in free blocks and pages; asks nothing of the device. */
@@ -83,22 +92,37 @@ export class PagedSegments {
     return bytes;
   }
 
-  /** Gives free pages back that a list cannot use since they have another size, until the device has room for one that it can. Synchronising. */
-  releaseOthers(list: FreeList, bytes: number): number {
+  /** Gives free pages back that a list cannot use since they have another size, if that lets it grow for a request. Synchronising. */
+  makeRoom(list: FreeList, size: number): void {
+    const { pool } = this.#mover;
     const pageBytes = this.pageBytes(list);
-    let left = Math.ceil(bytes / pageBytes) * pageBytes;
-    return this.release(0, (page) => {
-      if (page.bytes === pageBytes || left <= 0) return false;
-      left -= page.bytes;
+    let short = this.#missing(list, size) * pageBytes - this.#device.memGetInfo().free;
+    if (short <= 0 || pool.freeBytes - pool.free(pageBytes).size * pageBytes < short) return;
+    this.release(0, (page) => {
+      if (page.bytes === pageBytes || short <= 0) return false;
+      short -= page.bytes;
       return true;
     });
+  }
+
+  /** Pages that have to be made for a request. */
+  #missing(list: FreeList, size: number): number {
+    const start = this.#placeFor(list, size);
+    if (start === null) return 0;
+    const fillings = fillingsFor(start, size, this.pageBytes(list));
+    return planFillings(fillings, this.#mover.pool, list.stream).missing;
+  }
+
+  #placeFor(list: FreeList, size: number): Block | null {
+    return lowestSpace(list, size, (segment) => this.owns(segment)) ?? this.#reserve(list, size);
   }
 
   /** Bytes of the pages of a list. */
   pageBytes(list: FreeList): number {
     const { config } = this.#heap;
-    const large = Math.max(config.largeSegmentSize, this.#device.totalMemory / PAGES_OF_A_DEVICE);
-    return pageBytesOf(list, config, this.#device, Math.min(LARGEST_PAGE, large));
+    const { totalMemory } = this.#device;
+    const usual = Math.min(config.largeSegmentSize, Math.max(SMALLEST_PAGE, totalMemory / LEAST_PAGES));
+    return pageBytesOf(list, config, this.#device, Math.max(usual, Math.min(LARGEST_PAGE, totalMemory / MOST_PAGES)));
   }
 
   #reserve(list: FreeList, size: number): Block | null {

@@ -7,6 +7,8 @@ import { type Config, ROUNDUP_INTERVALS } from './config.js';
 export const MIN_BLOCK_SIZE = 512;
 /** Rounded sizes up to this are served from the small pool. */
 export const SMALL_SIZE = MIB;
+/** Rounded sizes up to this have a pool of their own where pages are shared by size (policy `paged`). */
+export const TINY_SIZE = 16 * 1024;
 /** Segment, and page, of the small pool. */
 export const SMALL_BUFFER = 2 * MIB;
 /** From this size on a segment is made for the request alone. */

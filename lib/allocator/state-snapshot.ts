@@ -1,6 +1,7 @@
 // The state of a heap as a snapshot: the present one, or one that was kept. Reads, changes nothing.
 
 import type { Device } from '../device/types.js';
+import { PageRange } from '../pages/page-range.js';
 import {
   type BlockState,
   DeviceTraceBuilder,
@@ -13,7 +14,7 @@ import {
   type SnapshotSegment,
   StackTable,
 } from '../snapshot/model.js';
-import { ALLOCATED, type Block, PENDING, UNMAPPED } from './block.js';
+import { ALLOCATED, type Block, FREE, LENT, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { Heap } from './heap.js';
 import type { MemoryHistory } from './history.js';
@@ -81,50 +82,83 @@ export function snapshotFrom(state: HeapState, last?: LastEvent): Snapshot {
   };
 }
 
-/** One entry for each contiguous mapped stretch. */
-function stretchesOf(segment: Segment, device: Device, stacks: StackTable): SnapshotSegment[] {
-  const stretches: SnapshotSegment[] = [];
-  let run: Block[] = [];
-  const flush = (): void => {
-    if (run.length > 0) stretches.push(stretchOf(run, device, stacks));
-    run = [];
-  };
-  for (let block: Block | null = segment.first; block !== null; block = block.next) {
-    if (block.state === UNMAPPED) flush();
-    else run.push(block);
-  }
-  flush();
-  return stretches;
+/** What a snapshot shows of a segment at one place: a block, or free pages that are kept there. */
+interface Part {
+  readonly offset: number;
+  readonly size: number;
+  readonly block: Block | null;
 }
 
-function stretchOf(run: readonly Block[], device: Device, stacks: StackTable): SnapshotSegment {
-  const first = run[0] as Block;
-  const { segment, list } = first;
-  const sum = (pick: (block: Block) => number): number => run.reduce((total, block) => total + pick(block), 0);
+/** One entry for each contiguous stretch that has memory. */
+function stretchesOf(segment: Segment, device: Device, stacks: StackTable): SnapshotSegment[] {
+  const stretches: Part[][] = [];
+  let end = -1;
+  for (const part of partsOf(segment)) {
+    if (part.offset === end) (stretches.at(-1) as Part[]).push(part);
+    else stretches.push([part]);
+    end = part.offset + part.size;
+  }
+  return stretches.map((parts) => stretchOf(segment, joinFree(parts), device, stacks));
+}
+
+function* partsOf({ first, range }: Segment): IterableIterator<Part> {
+  for (let block: Block | null = first; block !== null; block = block.next) {
+    const { offset, size } = block;
+    if (block.state !== UNMAPPED && block.state !== LENT) yield { offset, size, block };
+    else if (range instanceof PageRange) {
+      for (const held of range.heldIn(offset, size)) yield { offset: held.offset, size: held.bytes, block: null };
+    }
+  }
+}
+
+/** Kept pages and the free blocks beside them are one free block to whoever looks. */
+function joinFree(parts: readonly Part[]): Part[] {
+  const joined: Part[] = [];
+  for (const part of parts) {
+    const last = joined.at(-1);
+    if (last !== undefined && isFree(last) && isFree(part))
+      joined[joined.length - 1] = { ...last, size: last.size + part.size };
+    else joined.push(part);
+  }
+  return joined;
+}
+
+function isFree({ block }: Part): boolean {
+  return block === null || block.state === FREE;
+}
+
+function stretchOf(segment: Segment, parts: readonly Part[], device: Device, stacks: StackTable): SnapshotSegment {
+  const { list } = segment;
+  const start = (parts[0] as Part).offset;
+  const sum = (counts: (block: Block) => boolean, pick: (block: Block) => number): number =>
+    parts.reduce((total, { block }) => (block !== null && counts(block) ? total + pick(block) : total), 0);
   return {
     device: device.index,
-    address: first.address,
-    totalSize: sum((block) => block.size),
-    allocatedSize: sum((block) => (block.state === ALLOCATED ? block.size : 0)),
-    activeSize: sum((block) => (isActive(block) ? block.size : 0)),
-    requestedSize: sum((block) => (isActive(block) ? block.requested : 0)),
+    address: segment.address + start,
+    totalSize: parts.reduce((total, { size }) => total + size, 0),
+    allocatedSize: sum(
+      ({ state }) => state === ALLOCATED,
+      ({ size }) => size,
+    ),
+    activeSize: sum(isActive, ({ size }) => size),
+    requestedSize: sum(isActive, ({ requested }) => requested),
     stream: list.stream.id,
     segmentType: list.pool.kind === SMALL ? 'small' : 'large',
     segmentPoolId: list.pool.owner?.id ?? [0, 0],
     isExpandable: segment.range !== null,
     stack: stackOf(segment.frames, stacks),
-    blocks: run.map((block) => blockOf(block, stacks)),
-    place: [segment.sequence, first.offset],
+    blocks: parts.map((part) => blockOf(segment, part, stacks)),
+    place: [segment.sequence, start],
   };
 }
 
-function blockOf(block: Block, stacks: StackTable): SnapshotBlock {
+function blockOf({ address }: Segment, { offset, size, block }: Part, stacks: StackTable): SnapshotBlock {
   return {
-    address: block.address,
-    size: block.size,
-    requestedSize: isActive(block) ? block.requested : 0,
-    state: stateOfBlock(block),
-    stack: stackOf(block.frames, stacks),
+    address: address + offset,
+    size,
+    requestedSize: block !== null && isActive(block) ? block.requested : 0,
+    state: stateOfBlock(block?.state ?? FREE),
+    stack: stackOf(block?.frames ?? null, stacks),
   };
 }
 
@@ -136,7 +170,7 @@ function isActive(block: Block): boolean {
   return block.state === ALLOCATED || block.state === PENDING;
 }
 
-function stateOfBlock(block: Block): BlockState {
-  if (block.state === ALLOCATED) return 'active_allocated';
-  return block.state === PENDING ? 'active_pending_free' : 'inactive';
+function stateOfBlock(state: number): BlockState {
+  if (state === ALLOCATED) return 'active_allocated';
+  return state === PENDING ? 'active_pending_free' : 'inactive';
 }

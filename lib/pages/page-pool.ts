@@ -10,6 +10,8 @@ export interface Place {
   readonly page: Page;
   readonly range: PageRange;
   readonly slot: number;
+  /** A part of the page is in use here although its home is elsewhere. */
+  borrowed: boolean;
 }
 
 /** One physical allocation (`cuMemCreate`). */
@@ -22,6 +24,8 @@ export class Page {
   home: Place | null = null;
   /** Whose work used it last. */
   stream: Stream;
+  /** It may be put elsewhere. Set by the pool. */
+  isFree = false;
 
   constructor(handle: number, bytes: number, stream: Stream) {
     this.handle = handle;
@@ -68,10 +72,6 @@ export class PagePool {
     for (const pages of this.#free.values()) yield* pages;
   }
 
-  isFree(page: Page): boolean {
-    return this.#freeOf(page.bytes).has(page);
-  }
-
   /** New pages, free, mapped nowhere. All or none. @throws DeviceOutOfMemoryError */
   create(pageBytes: number, count: number, stream: Stream): Page[] {
     const handles = new Int32Array(count);
@@ -84,13 +84,14 @@ export class PagePool {
   /** The page may be put elsewhere, after the work of `stream` so far. */
   setFree(page: Page, stream: Stream): void {
     page.stream = stream;
+    page.isFree = true;
     this.#freeOf(page.bytes).add(page);
     this.#freeBytes += page.bytes;
   }
 
   /** The page is in use at `place`, by work of `stream`. */
   use(page: Page, place: Place, stream: Stream): void {
-    if (this.#freeOf(page.bytes).delete(page)) this.#freeBytes -= page.bytes;
+    this.#takeOut(page);
     page.home = place;
     page.stream = stream;
   }
@@ -101,7 +102,7 @@ export class PagePool {
     let failure: unknown;
     for (const [bytes, group] of bySize) {
       for (const page of group) {
-        if (this.#freeOf(bytes).delete(page)) this.#freeBytes -= bytes;
+        if (page.isFree) this.#takeOut(page);
         this.#all.delete(page);
       }
       try {
@@ -139,6 +140,12 @@ export class PagePool {
     page.places.splice(page.places.indexOf(place), 1);
     if (page.home === place) page.home = null;
     this.#mappings--;
+  }
+
+  #takeOut(page: Page): void {
+    page.isFree = false;
+    this.#freeOf(page.bytes).delete(page);
+    this.#freeBytes -= page.bytes;
   }
 
   #freeOf(pageBytes: number): Set<Page> {

@@ -30,13 +30,13 @@ export class PageRange {
     return this.#places[slot] ?? null;
   }
 
-  /** The stretches of `[offset, offset + bytes)` whose pages have their home there, in whole slots, neighbours joined. Linear in slots. */
+  /** The stretches of `[offset, offset + bytes)` whose pages are free and have their home there, neighbours joined. Linear in slots. */
   heldIn(offset: number, bytes: number): { readonly offset: number; readonly bytes: number }[] {
     const held: { offset: number; bytes: number }[] = [];
-    const end = Math.min((offset + bytes) / this.pageBytes, this.#places.length);
-    for (let slot = offset / this.pageBytes; slot < end; slot++) {
+    const end = Math.min(Math.floor((offset + bytes) / this.pageBytes), this.#places.length);
+    for (let slot = Math.ceil(offset / this.pageBytes); slot < end; slot++) {
       const place = this.placeAt(slot);
-      if (place === null || place.page.home !== place) continue;
+      if (place === null || !place.page.isFree || place.page.home !== place) continue;
       const last = held.at(-1);
       const start = slot * this.pageBytes;
       if (last !== undefined && last.offset + last.bytes === start) last.bytes += this.pageBytes;
@@ -52,7 +52,7 @@ export class PageRange {
     device.memMap(this.address + first * this.pageBytes, this.pageBytes, handles);
     while (this.#places.length < first) this.#places.push(null);
     pages.forEach((page, i) => {
-      const place = { page, range: this, slot: first + i };
+      const place = { page, range: this, slot: first + i, borrowed: false };
       this.#places[first + i] = place;
       this.#pool.noteMapped(place);
     });
