@@ -22,7 +22,7 @@ const SLACK = 0.02;
 const LEAST_SLACK = 32 * MIB;
 
 /** Bytes of the small pool from which on its smallest requests are kept apart: below, there are few pages to gain, and one to lose. */
-const TINY_APART = 64 * MIB;
+const TINY_APART = 128 * MIB;
 
 export class PagedMemory implements MemorySource {
   readonly #heap: Heap;

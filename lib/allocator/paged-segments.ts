@@ -6,7 +6,7 @@
 import type { Device } from '../device/types.js';
 import type { Page, Place } from '../pages/page-pool.js';
 import { PageRange } from '../pages/page-range.js';
-import { MIB } from '../units.js';
+import { GIB, MIB } from '../units.js';
 import { type AddressReservation, pageBytesOf } from './address-reservation.js';
 import { type Block, UNMAPPED } from './block.js';
 import type { FreeList } from './free-list.js';
@@ -18,12 +18,13 @@ import type { Segment } from './segment.js';
 
 /**
  * Large pages are PyTorch's (20 MiB), but on devices of more than 50 GiB, where they grow up to the slack that memory may have anyway (paged-memory.ts), so
- * that a larger device needs no more calls; and below 4 GiB, where their ends would be too large a part of the device.
+ * that a larger device needs no more calls; and below 4 GiB, where what is left beside them would be a part of the device worth having: there they are
+ * of the size of which the least is left.
  */
 const MOST_PAGES = 2560;
 const LARGEST_PAGE = 32 * MIB;
-const LEAST_PAGES = 192;
-const SMALLEST_PAGE = 14 * MIB;
+const SMALL_DEVICE = 4 * GIB;
+const SIZES_THERE = [18, 20, 22, 24].map((mib) => mib * MIB);
 
 export class PagedSegments {
   readonly #heap: Heap;
@@ -121,8 +122,11 @@ export class PagedSegments {
   pageBytes(list: FreeList): number {
     const { config } = this.#heap;
     const { totalMemory } = this.#device;
-    const usual = Math.min(config.largeSegmentSize, Math.max(SMALLEST_PAGE, totalMemory / LEAST_PAGES));
-    return pageBytesOf(list, config, this.#device, Math.max(usual, Math.min(LARGEST_PAGE, totalMemory / MOST_PAGES)));
+    const large =
+      totalMemory < SMALL_DEVICE
+        ? leastRemainder(totalMemory, SIZES_THERE)
+        : Math.max(config.largeSegmentSize, Math.min(LARGEST_PAGE, totalMemory / MOST_PAGES));
+    return pageBytesOf(list, config, this.#device, large);
   }
 
   #reserve(list: FreeList, size: number): Block | null {
@@ -145,6 +149,10 @@ export class PagedSegments {
     segment.list.removeUnmapped(segment.first);
     this.#heap.removeSegment(segment);
   }
+}
+
+function leastRemainder(bytes: number, sizes: readonly number[]): number {
+  return sizes.reduce((best, size) => (bytes % size < bytes % best ? size : best));
 }
 
 /** Whether a segment has neither blocks nor mappings. */
