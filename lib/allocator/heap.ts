@@ -175,7 +175,8 @@ export class Heap implements Pools {
     const block = list.lowerBound(units);
     if (this.#bestFitOnly) return block;
     if (!this.policy.paged) return this.#findByRules(list, units, block);
-    return block === null || block.next === null || block.next.state !== UNMAPPED
+    // A small request is not worth the search: whatever it takes, little is left over.
+    return block === null || list.kind === SMALL || block.next === null || block.next.state !== UNMAPPED
       ? block
       : this.#bestExpandable(list, block);
   }
