@@ -137,11 +137,40 @@ export interface Binding {
   memMap(device: DeviceId, address: number, pageBytes: number, handles: Int32Array): void;
   /** A failure maps again what was unmapped. */
   memUnmap(device: DeviceId, address: number, pageBytes: number, count: number): void;
+  /** Whole neighbouring mappings in one driver call. */
+  memUnmapRange(device: DeviceId, address: number, bytes: number): void;
   /**
    * In order; each entry becomes -1 when released (entries that are -1 already are passed over). A failure stops there. A page
    * that is still mapped goes back to the driver with its last mapping.
    */
   memRelease(device: DeviceId, handles: Int32Array): void;
+
+  // addon/offers.cc -------------------------------------------------------------------------------------------------
+  /** How many environments of this process have the device open, each opening counted. */
+  deviceOpenings(device: DeviceId): number;
+  /**
+   * Pages of this opening that it does not use: others of the device may take them from now on, whatever this thread does. They may be
+   * mapped here. `_INVALID_ADDRESS` for pages of others and for those offered already; mapping and releasing them is refused too.
+   */
+  memOffer(device: DeviceId, handles: Int32Array): void;
+  /** Takes offered pages back. Entries of pages that others have taken, and unmapped, become -1; returns their number. */
+  memClaim(device: DeviceId, handles: Int32Array): number;
+  /**
+   * Fills `handles` with pages of that size that others have offered, and returns how many there were: they are mapped nowhere and this
+   * opening's from now on. Waits for the device. A failure after the first page ends it without a word.
+   */
+  memTake(device: DeviceId, pageBytes: number, handles: Int32Array): number;
+  /** Gives pages that others have offered back to the driver until so many bytes are free; returns the bytes. As `memTake`. */
+  memTrim(device: DeviceId, bytes: number): number;
+  /** Bytes that others have offered. */
+  memOffered(device: DeviceId): number;
+  /**
+   * Called in this thread when another one asks for memory of the device; returns the bytes that were given back. Replaces the one before; null
+   * ends it, as does closing. Does not keep the process alive. What it throws counts as 0.
+   */
+  onTrimRequest(device: DeviceId, listener: ((bytes: number) => number) | null): void;
+  /** Asks the other threads; waits for their answers, at most so long. A thread that waits here itself is passed over. Returns the bytes given back. */
+  requestTrim(device: DeviceId, bytes: number, timeoutMs: number): number;
 
   // addon/stream.cc -------------------------------------------------------------------------------------------------
   streamCreate(device: DeviceId, nonBlocking: boolean, priority: number): StreamId;

@@ -25,26 +25,29 @@ export class CachedMemory {
     return this.#collections;
   }
 
-  /** Releases every segment without a live block, and unmaps every free page, of the default pools and the private ones given up. Linear. */
-  flush(): void {
-    for (const pool of eachPool(this.#heap)) this.#flushPool(pool);
+  /**
+   * Releases every segment without a live block, and unmaps every free page, of the default pools and the private ones given up, until at most
+   * `keepBytes` of cached memory are left. Linear.
+   */
+  flush(keepBytes = 0): void {
+    for (const pool of eachPool(this.#heap)) this.#flushPool(pool, keepBytes);
     for (const pool of this.#heap.privatePools) {
       if (!pool.released) continue;
-      for (const part of eachPool(pool)) this.#flushPool(part);
+      for (const part of eachPool(pool)) this.#flushPool(part, keepBytes);
       if (pool.segments === 0) this.#heap.privatePools.delete(pool);
     }
     this.#expandable.releaseKept();
   }
 
-  #flushPool(pool: BlockPool): void {
+  #flushPool(pool: BlockPool, keepBytes: number): void {
     const mapped: Block[] = [];
     for (const list of pool.lists()) {
       for (const block of list.blocks()) {
         if (this.#expandable.owns(block.segment)) mapped.push(block);
-        else if (isWholeSegment(block)) this.#plain.release(block);
+        else if (isWholeSegment(block) && this.#heap.cached > keepBytes) this.#plain.release(block);
       }
     }
-    for (const block of mapped) this.#expandable.unmap(block);
+    for (const block of mapped) if (this.#heap.cached > keepBytes) this.#expandable.unmap(block);
   }
 
   /**

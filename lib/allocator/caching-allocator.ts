@@ -36,8 +36,10 @@ import {
   configFrom,
   policyFrom,
 } from './options.js';
+import { OtherAllocators } from './other-allocators.js';
 import type { OutOfMemoryInfo } from './out-of-memory.js';
 import { PagedMemory } from './paged-memory.js';
+import { SMALLEST_LARGE_PAGE } from './paged-segments.js';
 import type { Policy } from './policy.js';
 import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
@@ -49,6 +51,8 @@ import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
 
 const TINY_UNITS = TINY_SIZE / UNIT;
 const SMALL_UNITS = SMALL_SIZE / UNIT;
+/** Free blocks from this size on may have whole pages that others could use. In units. */
+const LEAST_OFFERED = SMALLEST_LARGE_PAGE / UNIT;
 /** The largest size whose rounding stays within 31 bits. */
 const LARGEST_QUICK = 0x7ffffe00;
 
@@ -63,6 +67,7 @@ export class CachingAllocator implements BufferOwner {
   readonly #addresses: AddressReservation;
   readonly #deferred: DeferredFrees;
   readonly #memory: MemorySource;
+  readonly #others: OtherAllocators;
   readonly #misses: PoolMisses;
   /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
   readonly #owned = new Set<number>();
@@ -92,7 +97,8 @@ export class CachingAllocator implements BufferOwner {
     this.#deferred = new DeferredFrees(heap, this.device);
     const Memory = heap.policy.paged ? PagedMemory : PytorchMemory;
     this.#memory = new Memory(heap, this.device, this.#deferred, this.#addresses);
-    const parts = { memory: this.#memory, deferred: this.#deferred };
+    this.#others = new OtherAllocators(this.device, (bytes) => this.trim(Math.max(0, heap.cached - bytes)));
+    const parts = { memory: this.#memory, deferred: this.#deferred, others: this.#others };
     const { dumpOnOutOfMemory } = options;
     this.#misses = new PoolMisses(heap, this.device, parts, {
       assertOpen: () => this.#assertOpen(),
@@ -152,8 +158,13 @@ export class CachingAllocator implements BufferOwner {
     const block = this.#live.at(index);
     const waits = block.streamUses !== null && this.#deferred.defer(block);
     this.#live.deleteAt(index);
-    if (waits) this.#heap.deferFree(block);
-    else this.#heap.free(block);
+    if (waits) {
+      this.#heap.deferFree(block);
+    } else {
+      const joined = this.#heap.free(block);
+      // Others must find it even while this thread does nothing.
+      if (joined.units >= LEAST_OFFERED && this.device.offers?.shared) this.#memory.freed(joined);
+    }
   }
 
   /** Another stream uses the memory: after `free` it is reused only when that stream's work so far has completed. */
@@ -255,8 +266,20 @@ export class CachingAllocator implements BufferOwner {
   /** Waits for pending frees, then gives all cached memory back to the device. Synchronising. */
   emptyCache(): void {
     this.#assertOpen();
+    this.trim(0);
+  }
+
+  /**
+   * Waits for pending frees, then gives cached memory back to the device until at most `bytes` of it are left, or what cannot be given back. Returns
+   * the bytes given back. Synchronising.
+   */
+  trim(bytes: number): number {
+    this.#assertOpen();
+    if (!(bytes >= 0)) throw new InvalidSizeError(bytes, `a number of bytes is at least 0, not ${String(bytes)}`);
+    const before = this.#heap.reserved;
     this.#deferred.synchronize();
-    this.#memory.flush();
+    this.#memory.flush(bytes);
+    return before - this.#heap.reserved;
   }
 
   /** Limits what is held from the device to a fraction (0 to 1) of its memory. */
@@ -403,14 +426,14 @@ export class CachingAllocator implements BufferOwner {
     this.#ownedCount = 0;
     this.#leaks.close();
     try {
-      if (this.device.closed) return this.#heap.forgetAll();
+      if (this.device.closed) return this.#forgetAll();
       this.device.synchronize();
       this.#deferred.destroy();
       this.#memory.dismantle();
-      this.#heap.forgetAll();
+      this.#forgetAll();
     } catch (error) {
       if (!(error instanceof DeviceLostError)) throw error;
-      this.#heap.forgetAll();
+      this.#forgetAll();
     }
   }
 
@@ -423,6 +446,12 @@ export class CachingAllocator implements BufferOwner {
     const { device } = this;
     const held = `${formatSize(this.memoryAllocated())} of ${formatSize(this.memoryReserved())} in use`;
     return `CachingAllocator { ${device.backend} device ${device.index}, policy ${this.policy.name}, ${this.#closed ? 'closed' : held} }`;
+  }
+
+  #forgetAll(): void {
+    // Not earlier: who asks meanwhile waits until everything has been given back.
+    this.#others.end();
+    this.#heap.forgetAll();
   }
 
   /** As `free`, for memory that a buffer owns. */

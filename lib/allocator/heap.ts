@@ -12,7 +12,7 @@ import { type MemoryHistory, RECORD_ALLOC, RECORD_FREE_COMPLETED, RECORD_FREE_RE
 import type { Policy } from './policy.js';
 import { SMALL_SIZE } from './rounding.js';
 import { type MappedRange, Segment } from './segment.js';
-import { OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
+import { ACTIVE_BYTES, OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const SMALL_UNITS = SMALL_SIZE / UNIT;
 
@@ -98,6 +98,11 @@ export class Heap implements Pools {
   /** Bytes held from the device. */
   get reserved(): number {
     return this.stats.current(RESERVED_BYTES);
+  }
+
+  /** Bytes held from the device that nobody uses. */
+  get cached(): number {
+    return this.reserved - this.stats.current(ACTIVE_BYTES);
   }
 
   /** Whether new memory comes from expandable segments. */
@@ -262,15 +267,16 @@ export class Heap implements Pools {
     return front;
   }
 
-  /** The caller is done with a block, and so is everybody: it returns to its free list. Logarithmic. */
-  free(block: Block): void {
+  /** The caller is done with a block, and so is everybody: it returns to its free list. The free block that it is part of now. Logarithmic. */
+  free(block: Block): Block {
     const { kind } = block.list;
     if (block.units >= this.#oversize) this.stats.decrease(OVERSIZE_ALLOCATIONS, kind, 1);
     if (this.history !== null) this.#recordFree(block, true);
     const bytes = block.units * UNIT;
     const { requested } = block;
-    this.#release(block);
+    const joined = this.#release(block);
     this.stats.noteFreed(kind, bytes, requested, this.#splitBlocks, this.#splitUnits * UNIT);
+    return joined;
   }
 
   /** The caller is done with a block, but other streams are not. `completeFree` follows. */
@@ -292,7 +298,7 @@ export class Heap implements Pools {
   }
 
   /** Joins a block with its free neighbours, and notes in #splitBlocks and #splitUnits how that changes the inactive split blocks. */
-  #release(block: Block): void {
+  #release(block: Block): Block {
     const { prev, next, segment } = block;
     let blocks = 0;
     let units = 0;
@@ -313,6 +319,7 @@ export class Heap implements Pools {
     const plain = segment.range === null;
     this.#splitBlocks = plain ? blocks : 0;
     this.#splitUnits = plain ? units : 0;
+    return joined;
   }
 
   /** Lists a block that is in no list as free, as one block with its free neighbours; returns that. A neighbour in place is resized. */

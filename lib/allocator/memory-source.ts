@@ -11,8 +11,10 @@ export interface MemorySource {
    * @param onShort called when the device has no more, before anything is released on that account
    */
   climb(list: FreeList, size: number, onShort: () => void): Block | null;
-  /** Gives all cached memory back to the device. Synchronising. */
-  flush(): void;
+  /** A block has become free, and is listed as this one. */
+  freed(block: Block): void;
+  /** Gives cached memory back to the device until at most `keepBytes` of it are left, or what cannot be given back. Synchronising. */
+  flush(keepBytes: number): void;
   /** Makes a recorded segment again, with blocks in use, which are returned in the order given. */
   restore(list: FreeList, segment: RestoredSegment): Block[];
   /** What it counts, by name. */

@@ -1,7 +1,7 @@
 // Moves pages: makes them, maps them where they are wanted, says where they are in use, gives them back; and keeps statistics and history of that. Must
 // not know which blocks lie on them, nor why they move.
 
-import type { Device, Stream } from '../device/types.js';
+import type { Device, PageOffers, Stream } from '../device/types.js';
 import { DeviceOutOfMemoryError } from '../errors.js';
 import { type Page, PagePool, type Place } from '../pages/page-pool.js';
 import type { PageRange } from '../pages/page-range.js';
@@ -54,14 +54,33 @@ export class PageMover {
     this.#segments.delete(range);
   }
 
+  /** The free pages are this allocator's alone until `offer`; what others have taken is gone. */
+  claim(): void {
+    const { offers } = this.#device;
+    if (offers === null) return;
+    for (const page of this.pool.claim(offers)) {
+      const home = page.home as Place;
+      this.#heap.stats.decrease(RESERVED_BYTES, this.#segmentOf(home).list.kind, page.bytes);
+      this.#record(RECORD_SEGMENT_UNMAP, [home]);
+      this.pool.forget(page);
+    }
+  }
+
+  /** Free pages, all of them when left out, may be taken by other allocators of this process, if there are any. */
+  offer(pages: Iterable<Page> = this.pool.allFree()): void {
+    const { offers } = this.#device;
+    if (offers?.shared) this.pool.offer(offers, pages);
+  }
+
   /**
    * Maps a page into every slot, new ones where the plan has none. False when the device has no memory left; nothing has changed then. After an
    * error nothing is lost: what was made is free.
+   * @param offers take pages that other allocators of this process have offered before making any
    */
-  supply(slots: readonly SlotFilling[], stream: Stream): boolean {
+  supply(slots: readonly SlotFilling[], stream: Stream, offers: PageOffers | null = null): boolean {
     const missing = slots.filter(({ page }) => page === null);
     const fresh =
-      missing.length === 0 ? [] : this.#create((missing[0] as Slot).range.pageBytes, missing.length, stream);
+      missing.length === 0 ? [] : this.#create((missing[0] as Slot).range.pageBytes, missing.length, stream, offers);
     if (fresh === null) return false;
     let taken = 0;
     const wanted = slots.map(({ range, slot, page }) => ({ range, slot, page: page ?? (fresh[taken++] as Page) }));
@@ -135,10 +154,11 @@ export class PageMover {
     this.unmap(places);
   }
 
-  #create(pageBytes: number, count: number, stream: Stream): Page[] | null {
-    if (this.#short && this.#device.memGetInfo().free < pageBytes * count) return null;
+  #create(pageBytes: number, count: number, stream: Stream, offers: PageOffers | null): Page[] | null {
+    if (this.#short && offers === null && this.#device.memGetInfo().free < pageBytes * count) return null;
     try {
-      const pages = this.pool.create(pageBytes, count, stream);
+      const pages =
+        offers === null ? this.pool.create(pageBytes, count, stream) : this.pool.take(offers, pageBytes, count, stream);
       this.#short = false;
       return pages;
     } catch (error) {

@@ -49,6 +49,24 @@ export class PagedMemory implements MemorySource {
   }
 
   climb(list: FreeList, size: number, onShort: () => void): Block | null {
+    return this.#alone(() => this.#climb(list, size, onShort));
+  }
+
+  /** Runs `fn` while no other allocator of this process may take free pages from this one. */
+  #alone<T>(fn: () => T): T {
+    this.#mover.claim();
+    try {
+      return fn();
+    } finally {
+      this.#mover.offer();
+    }
+  }
+
+  freed(block: Block): void {
+    if (block.list.pool.owner === null) this.#mover.offer(this.#segments.gatherUnder(block));
+  }
+
+  #climb(list: FreeList, size: number, onShort: () => void): Block | null {
     const { limit, stats } = this.#heap;
     if (list.kind === SMALL && stats.values(RESERVED_BYTES, SMALL).current >= TINY_APART) this.#heap.keepTinyApart();
     const within = Math.min(limit, this.#bound(size));
@@ -70,13 +88,14 @@ export class PagedMemory implements MemorySource {
       this.#afterTrim(list, size) ??
       this.#stitch(list, size) ??
       this.#afterEvents(list, size) ??
-      this.#fromOthers(list, size)
+      this.#fromOthers(list, size) ??
+      this.#fromOtherAllocators(list, size)
     );
   }
 
   /** Pages of another size can be given back for some of this one. */
   #afterTrim(list: FreeList, size: number): Block | null {
-    this.#recorded.flush();
+    this.#recorded.flush(0);
     this.#segments.makeRoom(list, size);
     return this.#segments.grow(list, size, this.#heap.limit);
   }
@@ -101,6 +120,16 @@ export class PagedMemory implements MemorySource {
       return block;
     }
     return null;
+  }
+
+  /** Free pages of other allocators of this process: as they are, or given back to the device by and by. */
+  #fromOtherAllocators(list: FreeList, size: number): Block | null {
+    const { offers } = this.#device;
+    if (offers === null || offers.bytes() === 0) return null;
+    const block = this.#segments.grow(list, size, this.#heap.limit, offers);
+    if (block !== null) return block;
+    offers.trim(size);
+    return this.#segments.grow(list, size, this.#heap.limit) ?? this.#stitch(list, size);
   }
 
   #stitch(list: FreeList, size: number): Block | null {
@@ -131,13 +160,17 @@ export class PagedMemory implements MemorySource {
     return [this.#heap, ...released].flatMap((pools) => eachPool(pools)).flatMap((pool) => pool.lists());
   }
 
-  flush(): void {
-    this.#stitched.takeBack();
-    for (const list of this.#lists()) this.#segments.gather(list);
-    this.#segments.release(0);
-    this.#stitched.dropIdle();
-    this.#mover.pool.releaseKept();
-    this.#recorded.flush();
+  flush(keepBytes: number): void {
+    this.#alone(() => {
+      this.#stitched.takeBack();
+      for (const list of this.#lists()) this.#segments.gather(list);
+      // What is free beside free pages stays.
+      const stays = this.#heap.cached - this.#mover.pool.freeBytes;
+      this.#segments.release(Math.max(0, keepBytes - stays));
+      if (keepBytes === 0) this.#stitched.dropIdle();
+      this.#mover.pool.releaseKept();
+      this.#recorded.flush(keepBytes);
+    });
   }
 
   restore(list: FreeList, segment: RestoredSegment): Block[] {
@@ -156,6 +189,7 @@ export class PagedMemory implements MemorySource {
   }
 
   dismantle(): void {
+    this.#mover.claim();
     for (const [range, segment] of this.#mover.ranges) {
       this.#mover.unmap(range.places());
       this.#addresses.free(range);

@@ -3,7 +3,7 @@
 // a call of the driver. Must not know when to take pages.
 // Keeping mappings for reuse: GMLake (Guo et al., ASPLOS 2024). The place of growth: PyTorch's expandable segments.
 
-import type { Device } from '../device/types.js';
+import type { Device, PageOffers } from '../device/types.js';
 import type { Page, Place } from '../pages/page-pool.js';
 import { PageRange } from '../pages/page-range.js';
 import { GIB, MIB } from '../units.js';
@@ -24,7 +24,9 @@ import type { Segment } from './segment.js';
 const MOST_PAGES = 2560;
 const LARGEST_PAGE = 32 * MIB;
 const SMALL_DEVICE = 4 * GIB;
-const SIZES_THERE = [18, 20, 22, 24].map((mib) => mib * MIB);
+/** Of large pages, unless the settings say otherwise. */
+export const SMALLEST_LARGE_PAGE = 18 * MIB;
+const SIZES_THERE = [SMALLEST_LARGE_PAGE, 20 * MIB, 22 * MIB, 24 * MIB];
 
 export class PagedSegments {
   readonly #heap: Heap;
@@ -43,15 +45,16 @@ export class PagedSegments {
   /**
    * A free, listed block of at least `size` bytes, made by putting free pages into holes, and new ones where there are too few. Null when more than
    * `most` bytes would be held then, when the device has no memory left, or when no range can be reserved. After an error nothing is lost.
+   * @param offers take what other allocators of this process have offered
    */
-  grow(list: FreeList, size: number, most: number): Block | null {
+  grow(list: FreeList, size: number, most: number, offers: PageOffers | null = null): Block | null {
     const start = this.#placeFor(list, size);
     if (start === null) return null;
     const { pageBytes } = start.segment.range as PageRange;
     const fillings = fillingsFor(start, size, pageBytes);
     const { slots, missing } = planFillings(fillings, this.#mover.pool, list.stream);
     if (missing > 0 && this.#heap.reserved + missing * pageBytes > most) return null;
-    if (!this.#mover.supply(slots, list.stream)) return null;
+    if (!this.#mover.supply(slots, list.stream, offers)) return null;
     this.#mover.use(slots);
     let grown = start;
     for (const { hole, bytes } of fillings) grown = fillHole(this.#heap, hole, bytes);
@@ -64,17 +67,20 @@ export class PagedSegments {
 
   /** Makes the pages free that lie wholly under a list's free blocks. Linear in free blocks and pages; asks nothing of the device. */
   gather(list: FreeList): void {
-    for (const block of list.blocks()) {
-      const { range } = block.segment;
-      if (!(range instanceof PageRange)) continue;
-      const first = Math.ceil(block.offset / range.pageBytes);
-      const end = Math.floor((block.offset + block.size) / range.pageBytes);
-      if (first >= end) continue;
-      for (let slot = first; slot < end; slot++) {
-        this.#mover.pool.setFree((range.placeAt(slot) as Place).page, list.stream);
-      }
-      openHole(this.#heap, block, first * range.pageBytes, (end - first) * range.pageBytes);
-    }
+    for (const block of list.blocks()) this.gatherUnder(block);
+  }
+
+  /** Makes the pages free that lie wholly under a free, listed block, and returns them. Linear in them. */
+  gatherUnder(block: Block): Page[] {
+    const { range, list } = block.segment;
+    if (!(range instanceof PageRange)) return [];
+    const first = Math.ceil(block.offset / range.pageBytes);
+    const end = Math.floor((block.offset + block.size) / range.pageBytes);
+    const pages: Page[] = [];
+    for (let slot = first; slot < end; slot++) pages.push((range.placeAt(slot) as Place).page);
+    for (const page of pages) this.#mover.pool.setFree(page, list.stream);
+    if (pages.length > 0) openHole(this.#heap, block, first * range.pageBytes, pages.length * range.pageBytes);
+    return pages;
   }
 
   /** Gives free pages back to the device until at most `keepBytes` of them are left. Returns the bytes given back. Synchronising. */

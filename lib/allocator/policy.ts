@@ -16,6 +16,8 @@ export interface Mends {
   readonly growthIsAtomic: boolean;
   /** No addresses are reserved for a request larger than the device. PyTorch reserves another range at every attempt. */
   readonly reservesWithinDevice: boolean;
+  /** Before a request fails, the other allocators of the process on the same device give back what they do not use. PyTorch's has a process to itself. */
+  readonly asksOthers: boolean;
 }
 
 export interface Policy extends Mends {
@@ -34,6 +36,7 @@ const MENDED: Mends = {
   oversizeIgnoresExpandable: true,
   growthIsAtomic: true,
   reservesWithinDevice: true,
+  asksOthers: true,
 };
 
 const MENDS: Readonly<Record<PolicyName, Mends>> = {
@@ -42,6 +45,7 @@ const MENDS: Readonly<Record<PolicyName, Mends>> = {
     oversizeIgnoresExpandable: false,
     growthIsAtomic: false,
     reservesWithinDevice: false,
+    asksOthers: false,
   },
   default: MENDED,
   paged: MENDED,

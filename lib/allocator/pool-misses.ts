@@ -8,6 +8,7 @@ import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
 import type { MemorySource } from './memory-source.js';
 import { type DumpOnOutOfMemory, OutOfMemoryDumps, type Shortage } from './oom-dump.js';
+import type { OtherAllocators } from './other-allocators.js';
 import { OutOfMemoryReporter } from './out-of-memory.js';
 import { PressureHandlers } from './pressure-handlers.js';
 import { ALLOCATED_BYTES } from './stats.js';
@@ -27,6 +28,7 @@ export interface AsyncRequest<T extends object> {
 export interface MissParts {
   readonly memory: MemorySource;
   readonly deferred: DeferredFrees;
+  readonly others: OtherAllocators;
 }
 
 export interface MissOptions {
@@ -47,6 +49,7 @@ export class PoolMisses {
   readonly #device: Device;
   readonly #deferred: DeferredFrees;
   readonly #memory: MemorySource;
+  readonly #others: OtherAllocators;
   readonly #assertOpen: () => void;
   /** Of the asynchronous request whose attempt is running. */
   #trial: Trial | null = null;
@@ -57,6 +60,7 @@ export class PoolMisses {
     this.#device = device;
     this.#deferred = parts.deferred;
     this.#memory = parts.memory;
+    this.#others = parts.others;
     this.#assertOpen = options.assertOpen;
     const dump = options.dumpOnOutOfMemory;
     this.failures = new OutOfMemoryReporter(
@@ -118,22 +122,20 @@ export class PoolMisses {
     }
   }
 
-  /** Not PyTorch's, and not counted as its retries: lets the pressure handlers make room. */
+  /** Not PyTorch's, and not counted as its retries: lets the other allocators of this process make room, and the pressure handlers. */
   #relieve(list: FreeList, size: number, onShort: () => void): Block | null {
     // An asynchronous request asks them its own way.
     if (this.failures.quiet) return null;
     const { counters } = this.#heap.stats;
-    return this.handlers.relieve(
-      size,
-      () => {
-        this.#assertOpen();
-        const retries = counters.num_alloc_retries;
-        const block = this.#heap.find(list, size / UNIT) ?? this.#memory.climb(list, size, onShort);
-        counters.num_alloc_retries = retries;
-        return block;
-      },
-      () => this.#memoryState(),
-    );
+    const retry = (): Block | null => {
+      this.#assertOpen();
+      const retries = counters.num_alloc_retries;
+      const block = this.#heap.find(list, size / UNIT) ?? this.#memory.climb(list, size, onShort);
+      counters.num_alloc_retries = retries;
+      return block;
+    };
+    const block = this.#heap.policy.asksOthers && this.#others.ask(size) ? retry() : null;
+    return block ?? this.handlers.relieve(size, retry, () => this.#memoryState());
   }
 
   /** Changes when anybody frees memory that could serve a request. */

@@ -37,8 +37,11 @@ export class PytorchMemory implements MemorySource {
     return this.#ladder.climb(list, size, onShort);
   }
 
-  flush(): void {
-    this.#cached.flush();
+  /** Memory is kept in segments that no other allocator could use. */
+  freed(): void {}
+
+  flush(keepBytes: number): void {
+    this.#cached.flush(keepBytes);
   }
 
   restore(list: FreeList, segment: RestoredSegment): Block[] {

@@ -8,6 +8,7 @@ import { checkAddress, checkBytes, checkCount, checkHandle, checkOpen, checkPeer
 import { normalizeCounts } from './driver-calls.js';
 import { NativeControls } from './native-controls.js';
 import { NativeModule } from './native-kernel.js';
+import { NativePageOffers, NativeTrimRequests } from './native-offers.js';
 import { PinnedBuffers } from './native-pinned.js';
 import { type NativeContext, NativeEvent, NativeStream } from './native-stream.js';
 import type {
@@ -19,7 +20,9 @@ import type {
   KernelModule,
   MemoryInfo,
   MockControls,
+  PageOffers,
   Stream,
+  TrimRequests,
 } from './types.js';
 
 export class NativeDevice implements Device {
@@ -31,6 +34,8 @@ export class NativeDevice implements Device {
   readonly features: DeviceFeatures;
   readonly defaultStream: Stream;
   readonly mock?: MockControls;
+  readonly offers: PageOffers;
+  readonly trimRequests: TrimRequests;
   readonly #binding: Binding;
   readonly #id: DeviceId;
   readonly #context: NativeContext;
@@ -56,6 +61,8 @@ export class NativeDevice implements Device {
     this.features = deviceFeatures(properties);
     this.#context = { binding, id: this.#id, device: this };
     this.defaultStream = new NativeStream(this.#context, 0, 0);
+    this.offers = new NativePageOffers(this.#context);
+    this.trimRequests = new NativeTrimRequests(this.#context);
     if (backend === 'mock') this.mock = new NativeControls(this.#context);
   }
 
@@ -115,6 +122,13 @@ export class NativeDevice implements Device {
     checkBytes(pageBytes, 'pageBytes');
     checkCount(count, 'count');
     if (count > 0) this.#binding.memUnmap(this.#id, address, pageBytes, count);
+  }
+
+  memUnmapRange(address: number, bytes: number): void {
+    checkOpen(this);
+    checkAddress(address);
+    checkBytes(bytes);
+    this.#binding.memUnmapRange(this.#id, address, bytes);
   }
 
   memRelease(handles: Int32Array): void {

@@ -191,6 +191,28 @@ export class SimMemory {
       for (const lost of mappings.slice(again, done)) this.#eraseMapping(range, lost);
       throw error;
     }
+    this.#eraseAll(range, mappings);
+  }
+
+  /** Whole neighbouring mappings in one call. */
+  unmapRange(address: number, bytes: number): void {
+    checkBytes(bytes);
+    const range = this.#rangeOf(address, bytes, 'cuMemUnmap');
+    const mappings: Mapping[] = [];
+    for (let at = address; at < address + bytes; ) {
+      const mapping = this.#mappings.get(at / GRANULARITY);
+      if (mapping === undefined || mapping.address !== at || at + mapping.bytes > address + bytes) {
+        throw new InvalidAddressError(at, `cuMemUnmap: no whole pages are mapped from ${at} to ${address + bytes}`);
+      }
+      mappings.push(mapping);
+      at += mapping.bytes;
+    }
+    this.#calls.enter(CALL.cuMemUnmap);
+    this.#eraseAll(range, mappings);
+  }
+
+  /** Pages that were given up go back to the driver. */
+  #eraseAll(range: Reservation, mappings: readonly Mapping[]): void {
     let failure: unknown;
     for (const mapping of mappings) {
       this.#eraseMapping(range, mapping);

@@ -8,6 +8,7 @@ import { CALL, SimCalls } from './sim-calls.js';
 import { SimControls } from './sim-controls.js';
 import { GRANULARITY, SimMemory } from './sim-memory.js';
 import { SimEvent, SimStream, SimTime } from './sim-stream.js';
+import { TrimListeners } from './trim-listeners.js';
 import type {
   Device,
   DeviceFeatures,
@@ -40,6 +41,8 @@ export class SimDevice implements Device {
   readonly features = FEATURES;
   readonly defaultStream: Stream;
   readonly mock: MockControls;
+  readonly offers = null;
+  readonly trimRequests = new TrimListeners();
   readonly #calls = new SimCalls();
   readonly #time = new SimTime(this.#calls);
   readonly #memory: SimMemory;
@@ -101,6 +104,11 @@ export class SimDevice implements Device {
   memUnmap(address: number, pageBytes: number, count: number): void {
     this.#openOutsideCapture('cuMemUnmap');
     this.#memory.unmap(address, pageBytes, count);
+  }
+
+  memUnmapRange(address: number, bytes: number): void {
+    this.#openOutsideCapture('cuMemUnmap');
+    this.#memory.unmapRange(address, bytes);
   }
 
   memRelease(handles: Int32Array): void {

@@ -135,6 +135,39 @@ export interface MockControls {
   resetCounters(): void;
 }
 
+/** Free pages of one device, for the other threads of the process that have it open. */
+export interface PageOffers {
+  /** Whether there may be others: there are some now, or this is a worker, which could not learn of a later one while it waits. */
+  readonly shared: boolean;
+  /**
+   * These pages are not in use here, though maybe mapped: others may take them from now on, whatever this thread does. Until they are claimed they
+   * can neither be mapped nor released here. @throws InvalidAddressError for pages of others, and those offered already
+   */
+  offer(handles: Int32Array): void;
+  /** Takes offered pages back. Entries of those that others have taken, and unmapped, become -1; returns their number. */
+  claim(handles: Int32Array): number;
+  /** Fills `handles` with pages of that size that others have offered, mapped nowhere; returns how many there were. Synchronising. */
+  take(pageBytes: number, handles: Int32Array): number;
+  /** Gives pages that others have offered back to the driver until so many bytes are free; returns the bytes. Synchronising. */
+  trim(bytes: number): number;
+  /** Bytes that others have offered. Linear in pages. */
+  bytes(): number;
+}
+
+/** Gives back memory that is not in use, about so many bytes, and says how many. */
+export type TrimListener = (bytes: number) => number;
+
+/** How those who hold memory of one device ask each other to give back what they do not use. */
+export interface TrimRequests {
+  /** Returns the function that ends it. A listener does not keep the process alive. */
+  listen(listener: TrimListener): () => void;
+  /**
+   * Asks the listeners of the device but `asking`, those of other threads too; a thread that is busy is waited for a tenth of a second. Returns the
+   * bytes given back. A listener that throws has given nothing.
+   */
+  ask(bytes: number, asking: TrimListener): number;
+}
+
 /**
  * One opened device. Every method throws a `CudallocError` subclass when the driver refuses, and has then changed nothing.
  * All calls are made in the device's primary context.
@@ -153,6 +186,9 @@ export interface Device {
   readonly closed: boolean;
   /** Present on the mock and the simulated device. */
   readonly mock?: MockControls;
+  /** What the threads that have the device open leave to each other; null on the simulated device, which is one thread's. */
+  readonly offers: PageOffers | null;
+  readonly trimRequests: TrimRequests;
 
   memGetInfo(): MemoryInfo;
 
@@ -173,6 +209,8 @@ export interface Device {
   memMap(address: number, pageBytes: number, handles: Int32Array): void;
   /** Unmaps `count` pages from `address` on. All or none. */
   memUnmap(address: number, pageBytes: number, count: number): void;
+  /** Unmaps whole neighbouring mappings in one call: what lies between `address` and `address + bytes`. All or none. */
+  memUnmapRange(address: number, bytes: number): void;
   /** Gives physical pages back, in order. Entries are set to -1 as they go, so after an error the rest can be tried again. */
   memRelease(handles: Int32Array): void;
 

@@ -1,7 +1,7 @@
 // The physical pages of one allocator: which there are, where each is mapped, and which are free to be put behind other addresses. A page may be
 // mapped at several addresses at once; it is in use at one of them at most. Must not know what the memory is used for.
 
-import type { Device, Stream } from '../device/types.js';
+import type { Device, PageOffers, Stream } from '../device/types.js';
 import type { PageRange } from './page-range.js';
 import { PhysicalPages } from './physical-pages.js';
 
@@ -39,6 +39,8 @@ export class PagePool {
   readonly #physical: PhysicalPages;
   readonly #all = new Set<Page>();
   readonly #free = new Map<number, Set<Page>>();
+  /** Free pages that others in this process may take. */
+  readonly #offered = new Set<Page>();
   #freeBytes = 0;
   #mappings = 0;
 
@@ -76,9 +78,52 @@ export class PagePool {
   create(pageBytes: number, count: number, stream: Stream): Page[] {
     const handles = new Int32Array(count);
     this.#physical.create(pageBytes, handles);
+    return this.#adopt(pageBytes, handles, stream);
+  }
+
+  /** As `create`, of pages that others have offered as far as there are any. Synchronising. @throws DeviceOutOfMemoryError */
+  take(offers: PageOffers, pageBytes: number, count: number, stream: Stream): Page[] {
+    const handles = new Int32Array(count);
+    const taken = handles.subarray(0, offers.take(pageBytes, handles));
+    try {
+      if (taken.length < count) this.#physical.create(pageBytes, handles.subarray(taken.length));
+    } catch (error) {
+      this.#physical.release(pageBytes, taken);
+      throw error;
+    }
+    return this.#adopt(pageBytes, handles, stream);
+  }
+
+  #adopt(pageBytes: number, handles: Int32Array, stream: Stream): Page[] {
     const pages = Array.from(handles, (handle) => new Page(handle, pageBytes, stream));
     for (const page of pages) this.#all.add(page);
     return pages;
+  }
+
+  /** Others in this process may take these free pages until `claim`, whatever this thread does meanwhile. */
+  offer(offers: PageOffers, pages: Iterable<Page>): void {
+    const fresh = [...pages].filter((page) => !this.#offered.has(page));
+    if (fresh.length === 0) return;
+    offers.offer(handlesOf(fresh));
+    for (const page of fresh) this.#offered.add(page);
+  }
+
+  /** Takes back what was offered. The pages that others have taken are returned, with their places as they were. */
+  claim(offers: PageOffers): Page[] {
+    if (this.#offered.size === 0) return [];
+    const offered = [...this.#offered];
+    const handles = handlesOf(offered);
+    const gone = offers.claim(handles);
+    this.#offered.clear();
+    if (gone === 0) return [];
+    return offered.filter((_, i) => handles[i] === -1);
+  }
+
+  /** Somebody has taken the page and unmapped it. */
+  forget(page: Page): void {
+    for (const { range, slot } of [...page.places]) range.forget(slot);
+    this.#takeOut(page);
+    this.#all.delete(page);
   }
 
   /** The page may be put elsewhere, after the work of `stream` so far. */
@@ -106,10 +151,7 @@ export class PagePool {
         this.#all.delete(page);
       }
       try {
-        this.#physical.release(
-          bytes,
-          Int32Array.from(group, ({ handle }) => handle),
-        );
+        this.#physical.release(bytes, handlesOf(group));
       } catch (error) {
         failure ??= error;
       }
@@ -156,6 +198,10 @@ export class PagePool {
     }
     return pages;
   }
+}
+
+function handlesOf(pages: readonly Page[]): Int32Array {
+  return Int32Array.from(pages, ({ handle }) => handle);
 }
 
 function groupBySize(pages: readonly Page[]): Map<number, Page[]> {

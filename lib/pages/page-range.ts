@@ -58,13 +58,16 @@ export class PageRange {
     });
   }
 
-  /** Unmaps slots, all of them mapped. All or none. */
+  /** Unmaps slots, all of them mapped. One driver call. All or none. */
   unmap(first: number, count: number): void {
-    this.#pool.device.memUnmap(this.address + first * this.pageBytes, this.pageBytes, count);
-    for (let slot = first; slot < first + count; slot++) {
-      this.#pool.noteUnmapped(this.#places[slot] as Place);
-      this.#places[slot] = null;
-    }
+    this.#pool.device.memUnmapRange(this.address + first * this.pageBytes, count * this.pageBytes);
+    for (let slot = first; slot < first + count; slot++) this.forget(slot);
+  }
+
+  /** A slot is not mapped any more: whoever took its page away unmapped it. */
+  forget(slot: number): void {
+    this.#pool.noteUnmapped(this.#places[slot] as Place);
+    this.#places[slot] = null;
   }
 
   /** Gives the addresses back; everything must be unmapped. */

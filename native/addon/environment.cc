@@ -1,6 +1,8 @@
 // State of one JavaScript environment.
 #include "environment.h"
 
+#include "trim_requests.h"
+
 namespace cudalloc {
 
 void Environment::attach(Napi::Env env) {
@@ -29,6 +31,7 @@ Device& Environment::device(int64_t id) {
 
 void Environment::close(int64_t id) {
   Device& closing = device(id);
+  forget_trim_listener(closing);
   try {
     closing.close();
   } catch (const Error& error) {

@@ -44,6 +44,13 @@ Napi::Value mem_unmap(const Arguments& arguments) {
   return arguments.env().Undefined();
 }
 
+Napi::Value mem_unmap_range(const Arguments& arguments) {
+  Device& device = arguments.device(0);
+  const uint64_t address = arguments.address(1, "address");
+  device.mem_unmap_range(address, arguments.positive_bytes(2, "bytes"));
+  return arguments.env().Undefined();
+}
+
 Napi::Value mem_release(const Arguments& arguments) {
   Device& device = arguments.device(0);
   const View<int32_t> handles = arguments.int32_view(1, "handles");
@@ -59,6 +66,7 @@ void add_virtual_memory(Napi::Object exports) {
   add<mem_create>(exports, "memCreate");
   add<mem_map>(exports, "memMap");
   add<mem_unmap>(exports, "memUnmap");
+  add<mem_unmap_range>(exports, "memUnmapRange");
   add<mem_release>(exports, "memRelease");
 }
 

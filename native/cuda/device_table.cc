@@ -25,34 +25,33 @@ DeviceTable& DeviceTable::instance() {
 std::shared_ptr<SharedDevice> DeviceTable::acquire(const std::string& backend, int ordinal,
                                                    uint64_t capacity) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto [it, is_new] = entries_.try_emplace({backend, ordinal});
-  Entry& entry = it->second;
-  if (is_new) {
-    entry.shared = std::make_shared<SharedDevice>();
-    entry.shared->backend = backend;
-    entry.shared->ordinal = ordinal;
-    entry.shared->capacity = capacity;
-  } else if (capacity != 0 && capacity != entry.shared->capacity) {
-    const uint64_t current = entry.shared->capacity;
+  std::shared_ptr<SharedDevice>& shared = entries_[{backend, ordinal}];
+  if (!shared) {
+    shared = std::make_shared<SharedDevice>();
+    shared->backend = backend;
+    shared->ordinal = ordinal;
+    shared->capacity = capacity;
+  } else if (capacity != 0 && capacity != shared->capacity) {
+    const uint64_t current = shared->capacity;
     throw Error(
         ErrorCode::Config,
         "Device " + std::to_string(ordinal) + " of " + backend + " is open with " +
             (current == 0 ? "no capacity limit" : "a capacity of " + std::to_string(current) + " bytes") +
             ", so it cannot be opened with " + std::to_string(capacity) + " bytes.");
   }
-  ++entry.openings;
-  return entry.shared;
+  ++shared->openings;
+  return shared;
 }
 
 void DeviceTable::release(const std::shared_ptr<SharedDevice>& shared) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = entries_.find({shared->backend, shared->ordinal});
-  if (--it->second.openings > 0) return;
+  if (--shared->openings > 0) return;
   entries_.erase(it);
   for (auto& [key, entry] : entries_) {
     if (key.first != shared->backend) continue;
-    std::lock_guard<std::mutex> other(entry.shared->mutex);
-    auto& accessors = entry.shared->accessors;
+    std::lock_guard<std::mutex> other(entry->mutex);
+    auto& accessors = entry->accessors;
     accessors.erase(std::remove(accessors.begin(), accessors.end(), shared->ordinal), accessors.end());
   }
 }

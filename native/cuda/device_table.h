@@ -28,6 +28,8 @@ struct Page {
   int mapped = 0;
   // Given up by its owner while mapped: goes back to the driver with its last mapping.
   bool released = false;
+  // Its owner does not use it: any other opening may take it.
+  bool offered = false;
 };
 
 struct Mapping {
@@ -43,6 +45,8 @@ struct SharedDevice {
   // Bytes that may be taken; 0 for no limit of ours.
   uint64_t capacity = 0;
   std::atomic<uint64_t> used{0};
+  // How many have the device open.
+  std::atomic<int> openings{0};
 
   // Guards all below, and is held across the driver's calls on them, so that whoever gets access to this
   // device's memory sees every mapping.
@@ -74,13 +78,8 @@ class DeviceTable {
   bool was_given(int64_t id) const;
 
  private:
-  struct Entry {
-    std::shared_ptr<SharedDevice> shared;
-    int openings = 0;
-  };
-
   std::mutex mutex_;
-  std::map<std::pair<std::string, int>, Entry> entries_;
+  std::map<std::pair<std::string, int>, std::shared_ptr<SharedDevice>> entries_;
   std::atomic<int32_t> last_id_{0};
 };
 

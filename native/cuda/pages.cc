@@ -51,6 +51,7 @@ void Device::mem_release(int32_t* pages, size_t count) {
     if (pages[i] == -1) continue;
     auto it = shared_->pages.find(pages[i]);
     if (it == shared_->pages.end() || it->second.released) fail_unknown("page", pages[i]);
+    refuse_offered(pages[i], it->second);
     Page& page = it->second;
     if (page.mapped > 0) {
       // Unmapping may have to be undone, which needs the handle: the driver gets it back with the last
@@ -80,6 +81,7 @@ void Device::release_virtual_memory(const Release& release) {
     auto page = it++;
     if (page->second.owner == this) {
       page->second.released = true;
+      page->second.offered = false;
       page->second.owner = nullptr;
     }
     if (!page->second.released || page->second.mapped > 0) continue;

@@ -13,6 +13,13 @@ std::string describe(uint64_t bytes, uint64_t address) {
 
 }  // namespace
 
+// An offered page may be somebody else's at any moment.
+void Device::refuse_offered(int32_t id, const Page& page) {
+  if (!page.offered) return;
+  throw Error(ErrorCode::InvalidAddress,
+              "Page " + std::to_string(id) + " is offered to others; it has to be claimed first.");
+}
+
 void Device::require_virtual_memory() const {
   if (!properties_.virtual_memory.works) {
     throw Error(ErrorCode::Unsupported,
@@ -109,6 +116,7 @@ void Device::check_mappable(uint64_t address, uint64_t page_bytes, const int32_t
   for (size_t i = 0; i < count; ++i) {
     auto it = shared_->pages.find(pages[i]);
     if (it == shared_->pages.end() || it->second.released) fail_unknown("page", pages[i]);
+    refuse_offered(pages[i], it->second);
     if (it->second.bytes == page_bytes) continue;
     throw Error(ErrorCode::InvalidSize, "Page " + std::to_string(pages[i]) + " has " +
                                             std::to_string(it->second.bytes) + " bytes, not " +
@@ -190,17 +198,44 @@ void Device::mem_unmap(uint64_t address, uint64_t page_bytes, size_t count) {
              describe(page_bytes, address) + " on " + on_device() +
              (restored ? "" : ", and the pages before it could not all be mapped again"));
   }
+  std::vector<uint64_t> addresses(count);
+  for (size_t i = 0; i < count; ++i) addresses[i] = at(i);
+  forget_mappings(addresses, describe(page_bytes, address));
+}
+
+void Device::mem_unmap_range(uint64_t address, uint64_t bytes) {
+  require_virtual_memory();
+  wait_async();
+  std::lock_guard<std::mutex> lock(shared_->mutex);
+  std::vector<uint64_t> addresses;
+  uint64_t at = address;
+  for (auto it = shared_->mappings.find(at); at < address + bytes; ++it) {
+    if (it == shared_->mappings.end() || it->first != at || it->second.owner != this ||
+        it->second.bytes > address + bytes - at) {
+      throw Error(ErrorCode::InvalidAddress, "From " + hex(at) + " on no whole pages are mapped here up to " +
+                                                 hex(address + bytes) + " on " + on_device() + ".");
+    }
+    addresses.push_back(at);
+    at += it->second.bytes;
+  }
+  ContextScope scope(*this);
+  refuse_in_capture("unmapping pages");
+  check(Fn::cuMemUnmap, CUDALLOC_CALL(cuMemUnmap, address, bytes), [&] { return describe(bytes, address); });
+  forget_mappings(addresses, describe(bytes, address));
+}
+
+// What is unmapped now. Pages that were given up go back to the driver.
+void Device::forget_mappings(const std::vector<uint64_t>& addresses, const std::string& what) {
   int failed = CUDA_SUCCESS;
-  for (size_t i = 0; i < count; ++i) {
-    const int32_t id = mappings.at(at(i)).page;
-    forget_mapping(at(i));
+  for (const uint64_t address : addresses) {
+    const int32_t id = shared_->mappings.at(address).page;
+    forget_mapping(address);
     const Page& page = shared_->pages.at(id);
     if (!page.released || page.mapped > 0) continue;
     const int result = release_page(id);
     if (failed == CUDA_SUCCESS) failed = result;
   }
-  check(Fn::cuMemRelease, failed,
-        [&] { return "pages of " + describe(page_bytes, address) + ", which are unmapped now"; });
+  check(Fn::cuMemRelease, failed, [&] { return "pages of " + what + ", which are unmapped now"; });
 }
 
 }  // namespace cudalloc
