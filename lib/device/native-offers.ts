@@ -48,38 +48,44 @@ export class NativePageOffers implements PageOffers {
   }
 }
 
-/** Those of this thread, by device, however often it is open here. */
-const here = new Map<string, TrimListeners>();
+/** The openings of this thread that have listeners, by device. */
+const here = new Map<string, Set<NativeTrimRequests>>();
 
 export class NativeTrimRequests implements TrimRequests {
   readonly #context: NativeContext;
-  readonly #key: string;
-  /** Those of this opening, for other threads. */
-  readonly #own = new TrimListeners();
+  readonly #siblings: Set<NativeTrimRequests>;
+  readonly #listeners = new TrimListeners();
 
   constructor(context: NativeContext) {
     this.#context = context;
-    this.#key = `${context.device.backend} ${context.device.index}`;
+    const key = `${context.device.backend} ${context.device.index}`;
+    this.#siblings = here.get(key) ?? new Set();
+    here.set(key, this.#siblings);
   }
 
   listen(listener: TrimListener): () => void {
     const { binding, id, device } = this.#context;
     checkOpen(device);
-    if (this.#own.none) binding.onTrimRequest(id, (bytes) => this.#own.ask(bytes, null));
-    const listeners = here.get(this.#key) ?? new TrimListeners();
-    here.set(this.#key, listeners);
-    const ends = [listeners.listen(listener), this.#own.listen(listener)];
+    if (this.#listeners.none) binding.onTrimRequest(id, (bytes) => this.#listeners.ask(bytes, null));
+    this.#siblings.add(this);
+    const end = this.#listeners.listen(listener);
     return () => {
-      for (const end of ends) end();
-      if (this.#own.none && !device.closed) binding.onTrimRequest(id, null);
-      if (listeners.none) here.delete(this.#key);
+      end();
+      if (!this.#listeners.none) return;
+      this.#siblings.delete(this);
+      if (!device.closed) binding.onTrimRequest(id, null);
     };
   }
 
   ask(bytes: number, asking: TrimListener): number {
     const { binding, id, device } = this.#context;
     checkOpen(device);
-    const freed = here.get(this.#key)?.ask(bytes, asking) ?? 0;
+    let freed = 0;
+    for (const opening of this.#siblings) {
+      // A listener ends with its device.
+      if (opening.#context.device.closed) this.#siblings.delete(opening);
+      else if (freed < bytes) freed += opening.#listeners.ask(bytes - freed, asking);
+    }
     if (freed >= bytes || binding.deviceOpenings(id) === 1) return freed;
     return freed + binding.requestTrim(id, bytes - freed, PATIENCE_MS);
   }

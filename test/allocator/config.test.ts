@@ -184,6 +184,7 @@ describe('the policy', () => {
       paged: false,
       growthIsAtomic: true,
       reservesWithinDevice: false,
+      asksOthers: false,
       searchAfterEvents: false,
       oversizeIgnoresExpandable: false,
     });

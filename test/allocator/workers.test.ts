@@ -2,7 +2,8 @@
 
 import { Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
-import { openDevice } from '../../lib/index.js';
+import { CachingAllocator, InvalidSizeError, OutOfMemoryError, openDevice } from '../../lib/index.js';
+import { thrownBy } from '../support/devices.js';
 
 const MIB = 2 ** 20;
 const DIST = new URL('../../dist/index.js', import.meta.url).href;
@@ -68,5 +69,66 @@ describe('two workers on one device', () => {
     ])) as { calls: Record<string, number> }[];
     expect(results).toHaveLength(2);
     expect(device.memGetInfo().free).toBe(capacity);
+  });
+});
+
+describe.each(['default', 'paged'] as const)(
+  'policy %s: before a request fails, others give back what they do not use',
+  (policy) => {
+    test.each(['sim', 'mock'] as const)('allocators of this thread: %s', (backend) => {
+      using device = openDevice({ backend, capacity: 256 * MIB });
+      const keeper = new CachingAllocator({ device, policy: 'pytorch' });
+      using asking = new CachingAllocator({ device, policy });
+      const held = keeper.malloc(60 * MIB);
+      keeper.free(keeper.malloc(150 * MIB));
+      const address = asking.malloc(120 * MIB);
+      expect(address).toBeGreaterThan(0);
+      expect(keeper.memoryReserved()).toBe(60 * MIB);
+      expect(asking.memoryStats().num_ooms).toBe(0);
+      // What is in use is nobody else's.
+      expect(thrownBy(() => asking.malloc(120 * MIB))).toBeInstanceOf(OutOfMemoryError);
+      keeper.free(held);
+      keeper.close();
+      asking.malloc(120 * MIB);
+    });
+
+    test('one of another thread that has nothing to do', async () => {
+      const capacity = 256 * MIB;
+      using device = openDevice({ backend: 'mock', capacity });
+      using asking = new CachingAllocator({ device, policy });
+      const turns = new SharedArrayBuffer(4);
+      const turn = new Int32Array(turns);
+      const body = `
+      allocator.free(allocator.malloc(150 * 2 ** 20));
+      Atomics.store(turns, 0, 1);
+      while (Atomics.load(turns, 0) !== 2) await new Promise((resolve) => setTimeout(resolve, 5));
+      return allocator.memoryReserved();`;
+      const kept = inWorker(body, { index: device.index, capacity, turns, policy: 'default' });
+      while (Atomics.load(turn, 0) !== 1) await new Promise((resolve) => setTimeout(resolve, 5));
+      asking.malloc(200 * MIB);
+      Atomics.store(turn, 0, 2);
+      expect(await kept).toBe(0);
+    });
+  },
+);
+
+describe.each(['pytorch', 'default', 'paged'] as const)('policy %s: trim', (policy) => {
+  test.each(['', 'expandable_segments:True'])('gives back what is cached beyond a size: %s', (conf) => {
+    using device = openDevice({ backend: 'sim', capacity: 1024 * MIB });
+    using allocator = new CachingAllocator({ device, policy, conf });
+    const held = allocator.malloc(100 * MIB);
+    const addresses = Array.from({ length: 4 }, () => allocator.malloc(80 * MIB));
+    for (const address of addresses) allocator.free(address);
+    const cached = allocator.memoryReserved() - 100 * MIB;
+    expect(allocator.trim(cached)).toBe(0);
+    const given = allocator.trim(170 * MIB);
+    expect(given).toBeGreaterThanOrEqual(cached - 170 * MIB);
+    expect(given).toBeLessThanOrEqual(cached);
+    expect(device.memGetInfo().free).toBe(1024 * MIB - allocator.memoryReserved());
+    allocator.trim(0);
+    expect(allocator.memoryReserved()).toBeLessThan(130 * MIB);
+    allocator.free(held);
+    expect(() => allocator.trim(-1)).toThrow(InvalidSizeError);
+    expect(() => allocator.trim(Number.NaN)).toThrow(InvalidSizeError);
   });
 });
