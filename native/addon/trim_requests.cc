@@ -1,5 +1,5 @@
-// Requests between JavaScript threads, through thread-safe functions. The list of listeners is guarded by one mutex, under
-// which they are called and removed, so that none is called after its end.
+// Requests between JavaScript threads, through thread-safe functions. The list of listeners is guarded by one
+// mutex, under which they are called and removed, so that none is called after its end.
 #include "trim_requests.h"
 
 #include <condition_variable>
@@ -99,19 +99,21 @@ void listen_to_trim_requests(Napi::Env env, const Device& device, Napi::Value li
   if (listener.IsNull()) return;
   if (!listener.IsFunction()) throw Napi::TypeError::New(env, "listener must be a function or null.");
   napi_threadsafe_function function = nullptr;
-  if (napi_create_threadsafe_function(env, listener, nullptr, Napi::String::New(env, "cudalloc"), 0, 1, nullptr,
-                                      nullptr, nullptr, call_listener, &function) != napi_ok ||
+  if (napi_create_threadsafe_function(env, listener, nullptr, Napi::String::New(env, "cudalloc"), 0, 1,
+                                      nullptr, nullptr, nullptr, call_listener, &function) != napi_ok ||
       napi_unref_threadsafe_function(env, function) != napi_ok) {
     throw Napi::Error::New(env);
   }
-  // Hooks run from the last to the first: this one before that of the function, which must not be called after it.
+  // Hooks run from the last to the first: this one before that of the function, which must not be called
+  // after it.
   napi_remove_env_cleanup_hook(env, remove_all_of, static_cast<napi_env>(env));
   napi_add_env_cleanup_hook(env, remove_all_of, static_cast<napi_env>(env));
   std::lock_guard<std::mutex> lock(listeners().mutex);
   listeners().by_device.emplace(&device, Listener{env, function});
 }
 
-uint64_t request_trim(Napi::Env env, const Device& device, uint64_t bytes, std::chrono::milliseconds patience) {
+uint64_t request_trim(Napi::Env env, const Device& device, uint64_t bytes,
+                      std::chrono::milliseconds patience) {
   auto answers = std::make_shared<Answers>();
   {
     std::lock_guard<std::mutex> lock(listeners().mutex);
@@ -120,7 +122,8 @@ uint64_t request_trim(Napi::Env env, const Device& device, uint64_t bytes, std::
       if (listeners().waiting.count(listener.env) > 0) continue;
       auto request = std::make_unique<Request>(Request{bytes, answers});
       std::lock_guard<std::mutex> counted(answers->mutex);
-      if (napi_call_threadsafe_function(listener.function, request.get(), napi_tsfn_nonblocking) != napi_ok) continue;
+      if (napi_call_threadsafe_function(listener.function, request.get(), napi_tsfn_nonblocking) != napi_ok)
+        continue;
       request.release();
       ++answers->missing;
     }

@@ -119,16 +119,16 @@ class Device {
   // offers.cc: pages that their owner does not use, for the other openings of the device in this process.
   int openings() const { return shared_->openings; }
   bool is_same_device(const Device& other) const { return shared_ == other.shared_; }
-  // They may be mapped still, and work on them may be under way. Throws InvalidAddress for pages of another opening or
-  // offered already.
+  // They may be mapped still, and work on them may be under way. Throws InvalidAddress for pages of another
+  // opening or offered already.
   void mem_offer(const int32_t* pages, size_t count);
   // Takes them back; the number of a page that has been taken becomes -1. Returns how many have.
   size_t mem_claim(int32_t* pages, size_t count);
-  // Pages of that size that others have offered: unmapped everywhere, this opening's from now on. Returns how many.
-  // Synchronising, linear in mappings.
+  // Pages of that size that others have offered: unmapped everywhere, this opening's from now on. Returns how
+  // many. Synchronising, linear in mappings.
   size_t mem_take(uint64_t page_bytes, int32_t* pages, size_t count);
-  // Gives pages that others have offered back to the driver until so many bytes are free. Returns the bytes. As
-  // mem_take.
+  // Gives pages that others have offered back to the driver until so many bytes are free. Returns the bytes.
+  // As mem_take.
   uint64_t mem_trim(uint64_t bytes);
   // Bytes that others have offered. Linear in pages.
   uint64_t mem_offered() const;
@@ -206,7 +206,8 @@ class Device {
   void forget_mapping(uint64_t address);
   void forget_mappings(const std::vector<uint64_t>& addresses, const std::string& what);
   static void refuse_offered(int32_t id, const Page& page);
-  size_t take_offered(const std::function<bool(const Page&)>& wanted, const std::function<void(int32_t)>& taken);
+  size_t take_offered(const std::function<bool(const Page&)>& wanted,
+                      const std::function<void(int32_t)>& taken);
   bool unmap_everywhere(const std::vector<uint64_t>& addresses, int* failed);
 
   // Makes one call of the closing, if calls can still be made, and notes its failure.

@@ -1,5 +1,5 @@
-// Pages that their owner does not use, for the other openings of a device in this process: whoever is short takes them,
-// whatever the thread of their owner does meanwhile.
+// Pages that their owner does not use, for the other openings of a device in this process: whoever is short
+// takes them, whatever the thread of their owner does meanwhile.
 #include "device.h"
 
 namespace cudalloc {
@@ -12,7 +12,8 @@ void Device::mem_offer(const int32_t* pages, size_t count) {
     if (it == shared_->pages.end() || it->second.released) fail_unknown("page", pages[i]);
     refuse_offered(pages[i], it->second);
     if (it->second.owner != this) {
-      throw Error(ErrorCode::InvalidAddress, "Page " + std::to_string(pages[i]) + " belongs to another thread.");
+      throw Error(ErrorCode::InvalidAddress,
+                  "Page " + std::to_string(pages[i]) + " belongs to another thread.");
     }
   }
   for (size_t i = 0; i < count; ++i) shared_->pages.at(pages[i]).offered = true;
@@ -28,7 +29,8 @@ size_t Device::mem_claim(int32_t* pages, size_t count) {
       it->second.offered = false;
       continue;
     }
-    if (it == shared_->pages.end() && !DeviceTable::instance().was_given(pages[i])) fail_unknown("page", pages[i]);
+    if (it == shared_->pages.end() && !DeviceTable::instance().was_given(pages[i]))
+      fail_unknown("page", pages[i]);
     pages[i] = -1;
     ++gone;
   }
@@ -58,15 +60,16 @@ uint64_t Device::mem_trim(uint64_t bytes) {
                  const uint64_t page_bytes = page.bytes;
                  // Until the driver has it back it is for anybody.
                  page.offered = true;
-                 check(Fn::cuMemRelease, release_page(id),
-                       [&] { return "a page of " + std::to_string(page_bytes) + " bytes on " + on_device(); });
+                 check(Fn::cuMemRelease, release_page(id), [&] {
+                   return "a page of " + std::to_string(page_bytes) + " bytes on " + on_device();
+                 });
                  freed += page_bytes;
                });
   return freed;
 }
 
-// Takes one page after the other of those that others have offered and that are wanted. A failure stops there: it is
-// thrown unless something was taken.
+// Takes one page after the other of those that others have offered and that are wanted. A failure stops
+// there: it is thrown unless something was taken.
 size_t Device::take_offered(const std::function<bool(const Page&)>& wanted,
                             const std::function<void(int32_t)>& taken) {
   require_virtual_memory();
@@ -82,8 +85,8 @@ size_t Device::take_offered(const std::function<bool(const Page&)>& wanted,
     auto it = mapped_at.find(mapping.page);
     if (it != mapped_at.end()) it->second.push_back(address);
   }
-  // Their owners' work may still be under way there: on the device, and on threads that copy. An owner that closes
-  // waits for the lock.
+  // Their owners' work may still be under way there: on the device, and on threads that copy. An owner that
+  // closes waits for the lock.
   check(Fn::cuCtxSynchronize, CUDALLOC_CALL(cuCtxSynchronize));
   size_t count = 0;
   for (const auto& [id, addresses] : mapped_at) {
@@ -103,8 +106,8 @@ size_t Device::take_offered(const std::function<bool(const Page&)>& wanted,
   return count;
 }
 
-// False when a mapping stays and all is as it was. One that stays after another could not be made again goes when its
-// owner closes.
+// False when a mapping stays and all is as it was. One that stays after another could not be made again goes
+// when its owner closes.
 bool Device::unmap_everywhere(const std::vector<uint64_t>& addresses, int* failed) {
   for (size_t i = 0; i < addresses.size(); ++i) {
     const uint64_t bytes = shared_->mappings.at(addresses[i]).bytes;

@@ -251,4 +251,47 @@ TEST_CASE("peers: mapped before, mapped after, and cudaMalloc memory") {
   CHECK(read(*peer.device, target, 16) == std::vector<uint8_t>(16, 2));
 }
 
+TEST_CASE("a run of pages is unmapped in one call, whole pages of this opening only") {
+  Opened device;
+  Device other(device.options());
+  int32_t pages[3];
+  device->mem_create(kPage, pages, 3);
+  const uint64_t range = device->address_reserve(4 * kPage, 0);
+  device->mem_map(range, kPage, pages, 3);
+  CHECK(code_of([&] { other.mem_unmap_range(range, kPage); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  CHECK(code_of([&] { device->mem_unmap_range(range, kPage + 1); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  CHECK(code_of([&] { device->mem_unmap_range(range + kPage, 3 * kPage); }) ==
+        "ERR_CUDALLOC_INVALID_ADDRESS");
+  device->mem_unmap_range(range, 3 * kPage);
+  CHECK(device->counts().made(Fn::cuMemUnmap) == 1);
+  CHECK(code_of([&] { device->mem_unmap_range(range, kPage); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+}
+
+TEST_CASE("an offered page is taken with its bytes and unmapped where its owner had it") {
+  Opened owner;
+  Device taker(owner.options());
+  CHECK(owner->openings() == 2);
+  int32_t pages[2];
+  owner->mem_create(kPage, pages, 2);
+  const uint64_t range = owner->address_reserve(2 * kPage, 0);
+  owner->mem_map(range, kPage, pages, 2);
+  owner->memset(range, 5, 2 * kPage, 0);
+  owner->mem_offer(pages, 2);
+  CHECK(taker.mem_offered() == 2 * kPage);
+  CHECK(owner->mem_offered() == 0);
+  CHECK(code_of([&] { owner->mem_map(range, kPage, pages, 1); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  int32_t taken[1];
+  REQUIRE(taker.mem_take(kPage, taken, 1) == 1);
+  const uint64_t room = taker.address_reserve(kPage, 0);
+  taker.mem_map(room, kPage, taken, 1);
+  CHECK(read(taker, room, kPage) == std::vector<uint8_t>(kPage, 5));
+  const int at = pages[0] == taken[0] ? 0 : 1;
+  CHECK(owner->mem_claim(pages, 2) == 1);
+  CHECK(pages[at] == -1);
+  CHECK(code_of([&] { owner->mem_unmap(range + at * kPage, kPage, 1); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  owner->mem_offer(&pages[1 - at], 1);
+  CHECK(taker.mem_trim(1) == kPage);
+  CHECK(owner.free_bytes() == 64 * kMiB - kPage);
+}
+
 }  // namespace cudalloc::test

@@ -3,17 +3,18 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "mock/mock.h"
+#include "opened_device.h"
 
 namespace cudalloc::test {
 namespace {
 
-constexpr uint64_t kPage = uint64_t{2} << 20;
 constexpr int kThreads = 6;
 constexpr int kRounds = 150;
 
@@ -107,6 +108,63 @@ TEST_CASE("threads on two devices keep their bytes, and nothing is left") {
     CHECK(mock::functions().cuCtxPopCurrent(&popped) == CUDA_SUCCESS);
     mock::release_device(device);
   }
+}
+
+namespace {
+
+/** One thread's opening of a device, which offers, takes, claims and gives back. */
+void share(const Device::Options& options, int seed, std::atomic<int>* errors) {
+  Device device(options);
+  std::vector<int32_t> held;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<int32_t> some(1 + (round + seed) % 4, -1);
+    switch ((round + seed) % 5) {
+      case 0:
+        some.resize(device.mem_take(kPage, some.data(), some.size()));
+        held.insert(held.end(), some.begin(), some.end());
+        break;
+      case 1:
+        device.mem_trim(kPage);
+        break;
+      case 2:
+        try {
+          device.mem_create(kPage, some.data(), some.size());
+          held.insert(held.end(), some.begin(), some.end());
+        } catch (const Error&) {
+          // The others have it all.
+        }
+        break;
+      case 3: {
+        device.mem_offer(held.data(), held.size());
+        std::this_thread::yield();
+        const size_t gone = device.mem_claim(held.data(), held.size());
+        const size_t before = held.size();
+        held.erase(std::remove(held.begin(), held.end(), -1), held.end());
+        *errors += before - held.size() == gone ? 0 : 1;
+        break;
+      }
+      default:
+        if (held.empty()) break;
+        const uint64_t range = device.address_reserve(kPage * held.size(), 0);
+        device.mem_map(range, kPage, held.data(), held.size());
+        device.memset(range, static_cast<uint8_t>(seed), kPage, 0);
+        device.synchronize();
+        device.mem_unmap_range(range, kPage * held.size());
+        device.address_free(range, kPage * held.size());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("openings of one device take each other's offered pages, and no page twice") {
+  Opened device(24 * kPage);
+  std::atomic<int> errors{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { share(device.options(), i, &errors); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(errors == 0);
+  CHECK(device.free_bytes() == 24 * kPage);
 }
 
 }  // namespace cudalloc::test
