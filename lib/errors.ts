@@ -17,6 +17,7 @@ export type ErrorCode = `ERR_CUDALLOC_${
   | 'USE_AFTER_FREE'
   | 'WRONG_THREAD'
   | 'CAPTURING'
+  | 'PAUSED'
   | 'TRACE_FORMAT'
   | 'SNAPSHOT_FORMAT'}`;
 
@@ -83,6 +84,13 @@ export class AddressSpaceError extends DriverError {
 export class CapturingError extends CudallocError {
   constructor(message: string) {
     super('ERR_CUDALLOC_CAPTURING', message);
+  }
+}
+
+/** The allocator is paused: its memory is the device's until `resume()`. */
+export class PausedError extends CudallocError {
+  constructor(message: string) {
+    super('ERR_CUDALLOC_PAUSED', message);
   }
 }
 

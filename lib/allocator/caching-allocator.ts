@@ -6,6 +6,7 @@ import {
   ConfigError,
   DeviceLostError,
   InvalidSizeError,
+  PausedError,
   UnsupportedError,
   UseAfterFreeError,
   WrongThreadError,
@@ -40,6 +41,7 @@ import { OtherAllocators } from './other-allocators.js';
 import type { OutOfMemoryInfo } from './out-of-memory.js';
 import { PagedMemory } from './paged-memory.js';
 import { SMALLEST_LARGE_PAGE } from './paged-segments.js';
+import { Pause, type PausedContent } from './pause.js';
 import type { Policy } from './policy.js';
 import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
@@ -69,6 +71,7 @@ export class CachingAllocator implements BufferOwner {
   readonly #memory: MemorySource;
   readonly #others: OtherAllocators;
   readonly #misses: PoolMisses;
+  readonly #pause: Pause;
   /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
   readonly #owned = new Set<number>();
   #ownedCount = 0;
@@ -99,6 +102,7 @@ export class CachingAllocator implements BufferOwner {
     this.#memory = new Memory(heap, this.device, this.#deferred, this.#addresses);
     this.#others = new OtherAllocators(this.device, (bytes) => this.trim(Math.max(0, heap.cached - bytes)));
     const parts = { memory: this.#memory, deferred: this.#deferred, others: this.#others };
+    this.#pause = new Pause(heap, this.device, parts);
     const { dumpOnOutOfMemory } = options;
     this.#misses = new PoolMisses(heap, this.device, parts, {
       assertOpen: () => this.#assertOpen(),
@@ -163,7 +167,7 @@ export class CachingAllocator implements BufferOwner {
     } else {
       const joined = this.#heap.free(block);
       // Others must find it even while this thread does nothing.
-      if (joined.units >= LEAST_OFFERED && this.device.offers?.shared) this.#memory.freed(joined);
+      if (joined.units >= LEAST_OFFERED && this.device.offers?.shared && !this.paused) this.#memory.freed(joined);
     }
   }
 
@@ -260,7 +264,7 @@ export class CachingAllocator implements BufferOwner {
     if (fraction !== this.#heap.config.perProcessMemoryFraction && fraction !== null)
       this.setPerProcessMemoryFraction(fraction);
     this.#heap.config = config;
-    this.#noteConfig();
+    if (!this.paused) this.#noteConfig();
   }
 
   /** Waits for pending frees, then gives all cached memory back to the device. Synchronising. */
@@ -276,10 +280,49 @@ export class CachingAllocator implements BufferOwner {
   trim(bytes: number): number {
     this.#assertOpen();
     if (!(bytes >= 0)) throw new InvalidSizeError(bytes, `a number of bytes is at least 0, not ${String(bytes)}`);
+    if (this.paused) return 0;
     const before = this.#heap.reserved;
     this.#deferred.synchronize();
     this.#memory.flush(bytes);
     return before - this.#heap.reserved;
+  }
+
+  /** Whether `pause` is in force. */
+  get paused(): boolean {
+    return this.#pause.active;
+  }
+
+  /**
+   * Gives all memory back to the device, live blocks included, while addresses stay; returns the bytes given back. Contents are kept in host memory and
+   * come back with `resume`, or are dropped as asked. Until then nothing can be allocated, read or written; `free` works. While it is paused already it
+   * does nothing and returns 0. Synchronising.
+   * @throws UnsupportedError when a segment comes from cudaMalloc; only cached memory has been given back then
+   */
+  pause(options: { readonly content?: PausedContent } = {}): number {
+    this.#assertOpen();
+    const { content = 'keep' } = options;
+    if (content !== 'keep' && content !== 'drop') {
+      throw new ConfigError(`content is 'keep' or 'drop', not ${String(content)}`, {
+        key: 'content',
+        value: String(content),
+      });
+    }
+    if (this.paused) return 0;
+    const bytes = this.#pause.begin(content);
+    this.#quickBytes = 0;
+    return bytes;
+  }
+
+  /**
+   * Takes the memory from the device again, behind the same addresses, with the contents that were kept; returns the bytes. Does nothing and returns 0
+   * unless paused. Synchronising.
+   * @throws DeviceOutOfMemoryError when the device has not enough any more; it stays paused, and this can be called again
+   */
+  resume(): number {
+    this.#assertOpen();
+    const bytes = this.#pause.end();
+    this.#noteConfig();
+    return bytes;
   }
 
   /** Limits what is held from the device to a fraction (0 to 1) of its memory. */
@@ -339,6 +382,7 @@ export class CachingAllocator implements BufferOwner {
       max_split_size: this.#reportedMaxSplitSize,
       'cudalloc.reserved_address_bytes': this.#addresses.bytes,
       'cudalloc.reservation_step_downs': this.#addresses.stepDowns,
+      'cudalloc.paused_bytes': this.#pause.keptBytes,
       'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
       ...this.#memory.stats(),
     };
@@ -518,6 +562,7 @@ export class CachingAllocator implements BufferOwner {
   /** Checks and rounds any size; in units. */
   #roundCarefully(bytes: number): number {
     this.#assertOpen();
+    if (this.paused) throw new PausedError('the allocator is paused; resume() it before anything is allocated');
     if (bytes >= 0 && Number.isSafeInteger(bytes)) return bytes === 0 ? 0 : roundSize(bytes, this.#heap.config) / UNIT;
     throw new InvalidSizeError(bytes, `a size is a whole number of bytes from 0 to 2^53 - 1, not ${String(bytes)}`);
   }

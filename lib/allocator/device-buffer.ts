@@ -1,13 +1,15 @@
 // The safe level: device memory as an object with bounds, a life, and an order of work. Must not know how memory is found.
 
 import type { Device, Stream } from '../device/types.js';
-import { DoubleFreeError, UseAfterFreeError } from '../errors.js';
+import { DoubleFreeError, PausedError, UseAfterFreeError } from '../errors.js';
 import { formatSize } from '../units.js';
 
 /** What a buffer needs of its allocator. */
 export interface BufferOwner {
   readonly device: Device;
   readonly closed: boolean;
+  /** Its memory has been given back to the device for the time being. */
+  readonly paused: boolean;
   freeBuffer(buffer: DeviceBuffer, address: number): void;
   recordStream(address: number, stream: Stream): void;
 }
@@ -185,6 +187,7 @@ export class DeviceBuffer {
 
   #check(offset: number, length: number): void {
     this.#assertLive();
+    if (this.#owner.paused) throw new PausedError('the allocator of this buffer is paused; resume() it first');
     const fits = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0;
     if (!fits || offset + length > this.size) {
       throw new RangeError(`${length} bytes from offset ${offset} on do not lie in a buffer of ${this.size} bytes`);

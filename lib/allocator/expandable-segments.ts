@@ -5,6 +5,7 @@
 import type { Device } from '../device/types.js';
 import { DeviceOutOfMemoryError, UnsupportedError } from '../errors.js';
 import { PhysicalPages } from '../pages/physical-pages.js';
+import { Suspension } from '../pages/suspension.js';
 import { VirtualRange } from '../pages/virtual-range.js';
 import { type AddressReservation, pageBytesOf } from './address-reservation.js';
 import { type Block, UNMAPPED } from './block.js';
@@ -20,6 +21,7 @@ export class ExpandableSegments {
   readonly #device: Device;
   readonly #pages: PhysicalPages;
   readonly #addresses: AddressReservation;
+  #suspension: Suspension | null = null;
 
   constructor(heap: Heap, device: Device, addresses: AddressReservation) {
     this.#heap = heap;
@@ -106,9 +108,30 @@ export class ExpandableSegments {
     this.#pages.releaseKept();
   }
 
+  /** Gives all pages back to the device, whatever lives there; addresses stay. After an error all is as before. */
+  suspend(): void {
+    this.#suspension = new Suspension(
+      this.#pages,
+      this.#ranges().flatMap((range) => range.runs()),
+    );
+  }
+
+  /** Makes the pages again, mapped where they were. After an error all is as before. @throws DeviceOutOfMemoryError */
+  resume(): void {
+    const newHandles = this.#suspension?.end() ?? new Map();
+    for (const range of this.#ranges()) range.renumber(newHandles);
+    this.#suspension = null;
+  }
+
+  #ranges(): VirtualRange[] {
+    return [...this.#heap.segments].map(({ range }) => range).filter((range) => range instanceof VirtualRange);
+  }
+
   /** Gives back every page and range of a segment, whatever lives in it. For closing only; after an error it can be called again. */
   dismantle(segment: Segment): void {
     const range = segment.range as VirtualRange;
+    // The device has its pages already.
+    if (this.#suspension !== null) return this.#addresses.free(range);
     for (let block: Block | null = segment.first; block !== null; ) {
       const start: Block = block;
       let bytes = 0;

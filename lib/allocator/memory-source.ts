@@ -17,6 +17,13 @@ export interface MemorySource {
   flush(keepBytes: number): void;
   /** Makes a recorded segment again, with blocks in use, which are returned in the order given. */
   restore(list: FreeList, segment: RestoredSegment): Block[];
+  /**
+   * Gives all memory back to the device, whatever lives there, while addresses stay; nothing is cached. After an error all is as before.
+   * @throws UnsupportedError when some of it is not made of pages
+   */
+  suspend(): void;
+  /** Takes the same memory from the device again, behind the same addresses. After an error all is as before. @throws DeviceOutOfMemoryError */
+  resume(): void;
   /** What it counts, by name. */
   stats(): Record<string, number>;
   /** Gives everything back, live blocks included. For closing only; after an error it can be called again. */

@@ -154,6 +154,12 @@ export class PageMover {
     this.unmap(places);
   }
 
+  /** Gives all pages, of which none is free, back to the device; they and their places are remembered. */
+  suspend(): void {
+    this.pool.suspend(this.#segments.keys());
+    this.#short = false;
+  }
+
   #create(pageBytes: number, count: number, stream: Stream, offers: PageOffers | null): Page[] | null {
     if (this.#short && offers === null && this.#device.memGetInfo().free < pageBytes * count) return null;
     try {

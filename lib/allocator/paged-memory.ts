@@ -135,7 +135,7 @@ export class PagedMemory implements MemorySource {
   #stitch(list: FreeList, size: number): Block | null {
     return this.#stitched.stitch(list, size, {
       pageBytes: this.#segments.pageBytes(list),
-      lenders: this.#lists(),
+      lenders: this.#lists().filter(({ kind }) => kind === list.kind),
       lends: (segment) => this.#segments.owns(segment),
       most: this.#heap.limit,
     });
@@ -177,6 +177,26 @@ export class PagedMemory implements MemorySource {
     return this.#recorded.restore(list, segment);
   }
 
+  suspend(): void {
+    this.#recorded.suspend();
+    try {
+      this.#mover.suspend();
+    } catch (error) {
+      this.#recorded.resume();
+      throw error;
+    }
+  }
+
+  resume(): void {
+    this.#recorded.resume();
+    try {
+      this.#mover.pool.resume();
+    } catch (error) {
+      this.#recorded.suspend();
+      throw error;
+    }
+  }
+
   stats(): Record<string, number> {
     const { pool } = this.#mover;
     const recorded = this.#recorded.stats();
@@ -189,6 +209,7 @@ export class PagedMemory implements MemorySource {
   }
 
   dismantle(): void {
+    this.#mover.pool.forgetSuspended();
     this.#mover.claim();
     for (const [range, segment] of this.#mover.ranges) {
       this.#mover.unmap(range.places());

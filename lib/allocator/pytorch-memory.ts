@@ -1,6 +1,7 @@
 // Memory as PyTorch takes it: plain segments, or expandable ones where the settings ask for them. Puts its parts together, decides nothing.
 
 import type { Device } from '../device/types.js';
+import { UnsupportedError } from '../errors.js';
 import type { AddressReservation } from './address-reservation.js';
 import type { Block } from './block.js';
 import { CachedMemory } from './cached-memory.js';
@@ -46,6 +47,20 @@ export class PytorchMemory implements MemorySource {
 
   restore(list: FreeList, segment: RestoredSegment): Block[] {
     return restoreSegment(this.#heap, { plain: this.#plain, expandable: this.#expandable }, list, segment);
+  }
+
+  suspend(): void {
+    const plain = [...this.#heap.segments].filter((segment) => this.#plain.owns(segment)).length;
+    if (plain > 0) {
+      throw new UnsupportedError(
+        `${plain} segments come from cudaMalloc, whose memory cannot be given back while addresses stay; use the policy 'paged' or expandable_segments:True`,
+      );
+    }
+    this.#expandable.suspend();
+  }
+
+  resume(): void {
+    this.#expandable.resume();
   }
 
   stats(): Record<string, number> {

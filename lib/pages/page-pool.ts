@@ -4,6 +4,7 @@
 import type { Device, PageOffers, Stream } from '../device/types.js';
 import type { PageRange } from './page-range.js';
 import { PhysicalPages } from './physical-pages.js';
+import { Suspension } from './suspension.js';
 
 /** A mapping of a page: a slot of a range. */
 export interface Place {
@@ -16,7 +17,7 @@ export interface Place {
 
 /** One physical allocation (`cuMemCreate`). */
 export class Page {
-  readonly handle: number;
+  handle: number;
   readonly bytes: number;
   /** Where it is mapped. */
   readonly places: Place[] = [];
@@ -43,6 +44,8 @@ export class PagePool {
   readonly #offered = new Set<Page>();
   #freeBytes = 0;
   #mappings = 0;
+  /** While the device has all pages back. */
+  #suspension: Suspension | null = null;
 
   constructor(device: Device) {
     this.device = device;
@@ -168,6 +171,30 @@ export class PagePool {
   /** Tries again to give back what the driver refused to take. */
   releaseKept(): void {
     this.#physical.releaseKept();
+  }
+
+  /**
+   * Gives all pages back to the device; they and their places are remembered. None is free; `ranges` are all that there are. After an error all is as
+   * before.
+   */
+  suspend(ranges: Iterable<PageRange>): void {
+    const runs = [...ranges].flatMap((range) => range.runs());
+    this.#suspension = new Suspension(this.#physical, runs);
+  }
+
+  /** Makes the pages again, mapped where they were. After an error all is as before. @throws DeviceOutOfMemoryError */
+  resume(): void {
+    const handles = this.#suspension?.end();
+    for (const page of this.#all) page.handle = handles?.get(page.handle) ?? page.handle;
+    this.#suspension = null;
+  }
+
+  /** Closing while the device has all pages back: there is nothing to unmap or to release. */
+  forgetSuspended(): void {
+    if (this.#suspension === null) return;
+    for (const page of this.#all) for (const { range, slot } of [...page.places]) range.forget(slot);
+    this.#all.clear();
+    this.#suspension = null;
   }
 
   /** @internal for ranges */

@@ -2,6 +2,7 @@
 // Must not know what the memory is used for.
 
 import type { Page, PagePool, Place } from './page-pool.js';
+import { type MappedRun, runsOfMapped } from './suspension.js';
 
 export class PageRange {
   readonly address: number;
@@ -43,6 +44,15 @@ export class PageRange {
       else held.push({ offset: start, bytes: this.pageBytes });
     }
     return held;
+  }
+
+  /** What is mapped, neighbours together. Linear in slots. */
+  runs(): MappedRun[] {
+    return runsOfMapped(
+      this.address,
+      this.pageBytes,
+      Int32Array.from(this.#places, (place) => place?.page.handle ?? -1),
+    );
   }
 
   /** Maps pages from a slot on, where nothing is mapped. One driver call a page and one for access to all. All or none. */

@@ -2,6 +2,7 @@
 // again before anything new is created, so that a failed release loses nothing. Must not know where pages are mapped.
 
 import type { Device } from '../device/types.js';
+import { DriverError } from '../errors.js';
 
 export class PhysicalPages {
   readonly device: Device;
@@ -39,6 +40,15 @@ export class PhysicalPages {
       for (const handle of handles) if (handle !== -1) kept.push(handle);
       this.#kept.set(pageBytes, kept);
       throw error;
+    }
+  }
+
+  /** Gives pages back, or keeps those that the driver refuses to take. */
+  releaseOrKeep(pageBytes: number, handles: Int32Array): void {
+    try {
+      this.release(pageBytes, handles);
+    } catch (error) {
+      if (!(error instanceof DriverError)) throw error;
     }
   }
 

@@ -3,6 +3,7 @@
 
 import type { Device } from '../device/types.js';
 import type { PhysicalPages } from './physical-pages.js';
+import { type MappedRun, runsOfMapped } from './suspension.js';
 
 const UNMAPPED = -1;
 
@@ -73,6 +74,18 @@ export class VirtualRange {
     const handles = this.#handles.slice(first, end);
     this.#handles.fill(UNMAPPED, first, end);
     return { offset: first * this.pageBytes, bytes: (end - first) * this.pageBytes, handles };
+  }
+
+  /** What is mapped, neighbours together. Linear in pages. */
+  runs(): MappedRun[] {
+    return runsOfMapped(this.address, this.pageBytes, this.#handles);
+  }
+
+  /** Its pages were made again: these are their new handles. */
+  renumber(newHandles: ReadonlyMap<number, number>): void {
+    this.#handles.forEach((old, i) => {
+      if (old !== UNMAPPED) this.#handles[i] = newHandles.get(old) as number;
+    });
   }
 
   /** Gives the addresses back; everything must be unmapped. */

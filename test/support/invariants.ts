@@ -31,7 +31,7 @@ export function ensure(holds: boolean, what: () => string): asserts holds {
 export function checkInvariants(allocator: CachingAllocator, others = 0): Snapshot {
   const snapshot = allocator.memorySnapshot();
   const stats = allocator.memoryStats();
-  checkSegments(snapshot.segments);
+  checkSegments(snapshot.segments, allocator.policy.paged ? UNIT : PAGE);
   checkStats(snapshot.segments, stats);
   const { free, total } = allocator.device.memGetInfo();
   const held = stat(stats, 'reserved_bytes.all.current') + stat(stats, 'cudalloc.unreleased_page_bytes');
@@ -48,13 +48,14 @@ export function stat(stats: Readonly<Record<string, number>>, key: string): numb
   return value;
 }
 
-export function checkSegments(segments: readonly SnapshotSegment[]): void {
+/** @param grain what stretches of expandable segments are made of: whole pages, but where parts of pages are lent to other segments. */
+export function checkSegments(segments: readonly SnapshotSegment[], grain: number): void {
   const byAddress = [...segments].sort((a, b) => a.address - b.address);
   byAddress.forEach((segment, i) => {
     const next = byAddress[i + 1];
     const end = segment.address + segment.totalSize;
     ensure(next === undefined || end <= next.address, () => `segments overlap at ${next?.address}`);
-    checkSegment(segment);
+    checkSegment(segment, grain);
   });
   const kinds = new Map<number, string>();
   let last: { sequence: number; offset: number; totalSize: number } | undefined;
@@ -63,7 +64,7 @@ export function checkSegments(segments: readonly SnapshotSegment[]): void {
     if (last?.sequence === sequence) {
       ensure(segment.isExpandable, () => `plain segment ${sequence} appears twice`);
       ensure(
-        (last?.offset ?? 0) + (last?.totalSize ?? 0) < offset,
+        (last?.offset ?? 0) + (last?.totalSize ?? 0) < offset || grain === UNIT,
         () => `stretches of segment ${sequence} touch at ${offset}`,
       );
     } else {
@@ -82,13 +83,13 @@ function placeOf({ place }: SnapshotSegment): readonly [number, number] {
   return place;
 }
 
-function checkSegment(segment: SnapshotSegment): void {
+function checkSegment(segment: SnapshotSegment, grain: number): void {
   const [sequence, offset] = placeOf(segment);
   const name = `segment ${sequence} at ${offset}`;
   ensure(segment.blocks.length > 0, () => `${name} has no block`);
   ensure(segment.isExpandable || offset === 0, () => `${name} is plain and starts inside itself`);
   if (segment.isExpandable) {
-    ensure(offset % PAGE === 0 && segment.totalSize % PAGE === 0, () => `${name} is not made of whole pages`);
+    ensure(offset % grain === 0 && segment.totalSize % grain === 0, () => `${name} is not made of whole pages`);
   }
   let at = segment.address;
   let previous: SnapshotBlock | undefined;
