@@ -68,8 +68,8 @@ export const FAULTS = [
   {
     fault: 'a block of 1 MiB goes to the large pool',
     file: 'allocator/caching-allocator.ts',
-    find: 'units <= SMALL_UNITS ? this',
-    replace: 'units < SMALL_UNITS ? this',
+    find: 'units <= SMALL_UNITS ? pools',
+    replace: 'units < SMALL_UNITS ? pools',
   },
   {
     fault: 'a block is free after the first of its events',
@@ -165,8 +165,8 @@ export const FAULTS = [
   {
     fault: 'a split segment is released as if it were whole',
     file: 'allocator/cached-memory.ts',
-    find: 'else if (!block.isSplit) this.#plain.release(block);',
-    replace: 'else this.#plain.release(block);',
+    find: 'else if (isWholeSegment(block) && this',
+    replace: 'else if (block.segment.range === null && this',
   },
   {
     fault: 'pages are unmapped without waiting for the stream',
@@ -182,7 +182,7 @@ export const FAULTS = [
   },
   {
     fault: 'growth maps the whole hole',
-    file: 'allocator/expandable-segments.ts',
+    file: 'allocator/holes.ts',
     find: 'Math.min(size - reached, block.size)',
     replace: 'block.size',
   },
