@@ -1,7 +1,7 @@
-// The caching allocator: the public surface, and the path of a request that the pool can serve. Everything else is in the files it
+// The caching allocator: what it does with memory, and the path of a request that the pool can serve. Everything else is in the files it
 // is composed of. Knows its device only through the interface.
 
-import type { Device, Feature, Stream } from '../device/types.js';
+import type { Stream } from '../device/types.js';
 import {
   ConfigError,
   DeviceLostError,
@@ -11,25 +11,24 @@ import {
   UseAfterFreeError,
   WrongThreadError,
 } from '../errors.js';
-import type { Snapshot } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { refuseAddress, refuseOwned } from './address-errors.js';
 import { AddressReservation } from './address-reservation.js';
 import { AddressTable } from './address-table.js';
 import { UNIT } from './block.js';
 import { type BlockPool, type Pools, PrivatePool } from './block-pool.js';
-import type { Config } from './config.js';
+import { BufferMemory } from './buffer-memory.js';
+import { Buffers } from './buffers.js';
+import { Compaction } from './compaction.js';
 import { parseConfig } from './config-parser.js';
 import { DeferredFrees } from './deferred-frees.js';
 import { type BufferOwner, DeviceBuffer } from './device-buffer.js';
 import { environment } from './environment.js';
 import type { FreeList } from './free-list.js';
 import { Heap } from './heap.js';
-import { type HistoryOptions, MemoryHistory } from './history.js';
-import { LeakTracker } from './leak-tracker.js';
 import { MemPool } from './mem-pool.js';
+import { MemoryReports } from './memory-reports.js';
 import type { MemorySource } from './memory-source.js';
-import { memorySummary } from './memory-summary.js';
 import {
   type AllocateAsyncOptions,
   type AllocateOptions,
@@ -42,14 +41,11 @@ import type { OutOfMemoryInfo } from './out-of-memory.js';
 import { PagedMemory } from './paged-memory.js';
 import { SMALLEST_LARGE_PAGE } from './paged-segments.js';
 import { Pause, type PausedContent } from './pause.js';
-import type { Policy } from './policy.js';
 import { PoolMisses } from './pool-misses.js';
 import type { PressureHandler } from './pressure-handlers.js';
 import { PytorchMemory } from './pytorch-memory.js';
 import type { RestoredSegment } from './restore.js';
 import { roundSize, SMALL_SIZE, TINY_SIZE } from './rounding.js';
-import { snapshotOf } from './state-snapshot.js';
-import { ALLOCATED_BYTES, RESERVED_BYTES } from './stats.js';
 
 const TINY_UNITS = TINY_SIZE / UNIT;
 const SMALL_UNITS = SMALL_SIZE / UNIT;
@@ -62,8 +58,7 @@ const LARGEST_QUICK = 0x7ffffe00;
  * PyTorch's caching allocator over a device. `malloc` and `free` are the bare level: addresses, no objects. `allocate` is the safe one.
  * Not for several threads: each worker makes its own.
  */
-export class CachingAllocator implements BufferOwner {
-  readonly device: Device;
+export class CachingAllocator extends MemoryReports implements BufferOwner {
   readonly #heap: Heap;
   #live = new AddressTable();
   readonly #addresses: AddressReservation;
@@ -72,13 +67,9 @@ export class CachingAllocator implements BufferOwner {
   readonly #others: OtherAllocators;
   readonly #misses: PoolMisses;
   readonly #pause: Pause;
-  /** Addresses that buffers own: only these may free them, or a buffer could free what somebody else got there later. */
-  readonly #owned = new Set<number>();
-  #ownedCount = 0;
-  readonly #leaks: LeakTracker;
+  readonly #buffers: Buffers;
+  readonly #compaction: Compaction;
   readonly #defaultStream: Stream;
-  /** As at the start: `setConf` does not change what the statistics report. */
-  readonly #reportedMaxSplitSize: number;
   /** Where requests are served from: the default pools, or those of `withMemPool`. */
   #pools: Pools;
   /** Sizes up to this need no more than rounding up to a unit. */
@@ -89,27 +80,39 @@ export class CachingAllocator implements BufferOwner {
   constructor(options: AllocatorOptions) {
     const env = environment();
     const config = configFrom(options, env);
-    this.device = options.device;
-    this.#defaultStream = options.device.defaultStream;
     const heap = new Heap(config, policyFrom(options, env), options.segmentOrder);
+    super(options.device, heap);
+    this.#defaultStream = options.device.defaultStream;
     this.#heap = heap;
     this.#pools = heap;
     this.#noteConfig();
-    this.#reportedMaxSplitSize = Number.isFinite(config.maxSplitSize) ? config.maxSplitSize : -1;
     this.#addresses = new AddressReservation(heap, this.device);
     this.#deferred = new DeferredFrees(heap, this.device);
     const Memory = heap.policy.paged ? PagedMemory : PytorchMemory;
     this.#memory = new Memory(heap, this.device, this.#deferred, this.#addresses);
     this.#others = new OtherAllocators(this.device, (bytes) => this.trim(Math.max(0, heap.cached - bytes)));
-    const parts = { memory: this.#memory, deferred: this.#deferred, others: this.#others };
+    this.#buffers = new Buffers(options.leakWarnings ?? true, (memory) => {
+      this.#freeOwned(memory);
+    });
+    this.#compaction = new Compaction(heap, this.device, this.#buffers, {
+      blockAt: (address) => this.#live.at(this.#live.indexOf(address)),
+      moved: (memory, to) => {
+        this.#live.deleteAt(this.#live.indexOf(memory.address));
+        this.#live.set(to.address, to);
+        this.#buffers.move(memory, to.address);
+      },
+    });
+    const parts = {
+      memory: this.#memory,
+      deferred: this.#deferred,
+      others: this.#others,
+      compaction: this.#compaction,
+    };
     this.#pause = new Pause(heap, this.device, parts);
     const { dumpOnOutOfMemory } = options;
     this.#misses = new PoolMisses(heap, this.device, parts, {
       assertOpen: () => this.#assertOpen(),
       dumpOnOutOfMemory,
-    });
-    this.#leaks = new LeakTracker(options.leakWarnings ?? true, (address) => {
-      this.#freeOwned(address);
     });
     const { virtualMemory } = this.device.features;
     if (!virtualMemory.works) heap.expandableRefused = virtualMemory.reason;
@@ -155,8 +158,11 @@ export class CachingAllocator implements BufferOwner {
    */
   free(address: number): void {
     if (address === 0) return;
-    // A number of its own, since asking the set costs as much as the rest of the check.
-    if (this.#ownedCount > 0 && this.#owned.has(address)) refuseOwned(address);
+    if (this.#buffers.count > 0 && this.#buffers.owns(address)) refuseOwned(address);
+    this.#free(address);
+  }
+
+  #free(address: number): void {
     const index = this.#live.indexOf(address);
     if (index === -1) return this.#refuse(address);
     const block = this.#live.at(index);
@@ -198,14 +204,12 @@ export class CachingAllocator implements BufferOwner {
   /** As `malloc`, but the result knows its size, checks its use and can be freed once. */
   allocate(bytes: number, options: AllocateOptions = {}): DeviceBuffer {
     const stream = options.stream ?? this.#defaultStream;
-    const { pool } = options;
+    const { pool, movable = false } = options;
     const address =
       pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
-    const buffer = new DeviceBuffer(this, address, bytes, stream);
-    if (address !== 0) {
-      this.#own(address);
-      this.#leaks.watch(buffer, address, bytes, this.#heap.history?.captureFrames() ?? null);
-    }
+    const memory = new BufferMemory(address, bytes, movable, this.#heap.history?.captureFrames() ?? null);
+    const buffer = new DeviceBuffer(this, memory, stream);
+    if (address !== 0) this.#buffers.add(buffer, memory);
     return buffer;
   }
 
@@ -214,7 +218,7 @@ export class CachingAllocator implements BufferOwner {
    * handlers, and fails only when neither helps.
    */
   async allocateAsync(bytes: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
-    const { signal, stream = this.#defaultStream, pool } = options;
+    const { signal, stream = this.#defaultStream, pool, movable } = options;
     signal?.throwIfAborted();
     // What is in force at the call holds, whatever is when the waiting ends.
     const pools = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
@@ -222,36 +226,21 @@ export class CachingAllocator implements BufferOwner {
       bytes,
       signal,
       mayHit: () => this.#mayHit(bytes, stream, pools),
-      allocate: () => this.#within(pools, () => this.allocate(bytes, { stream })),
+      allocate: () => this.#within(pools, () => this.allocate(bytes, { stream, movable: movable ?? false })),
     });
   }
 
   /** @internal */
-  freeBuffer(buffer: DeviceBuffer, address: number): void {
-    if (address === 0) return;
-    this.#freeOwned(address);
-    this.#leaks.forget(buffer);
+  freeBuffer(buffer: DeviceBuffer, memory: BufferMemory): void {
+    if (memory.address === 0) return;
+    this.#freeOwned(memory);
+    this.#buffers.forget(buffer);
   }
 
   // Settings and cached memory ------------------------------------------------------------------------------------------
 
-  /** The settings in force. */
-  get config(): Config {
-    return this.#heap.config;
-  }
-
-  get policy(): Policy {
-    return this.#heap.policy;
-  }
-
   get closed(): boolean {
     return this.#closed;
-  }
-
-  /** Whether the expandable segments that the settings ask for can be had. */
-  get expandableSegments(): Feature {
-    const reason = this.#heap.expandableRefused;
-    return reason === '' ? { works: true } : { works: false, reason };
   }
 
   /** Parses a settings string as PyTorch's `_set_allocator_settings` does: what it does not name returns to its default, but for a few options. */
@@ -287,6 +276,19 @@ export class CachingAllocator implements BufferOwner {
     return before - this.#heap.reserved;
   }
 
+  /**
+   * Gives cached memory back to the device, and copies buffers together that were asked for as `movable` and are not pinned, so that more can be given
+   * back. Returns the bytes given back. Linear in blocks for each page that it empties; synchronising.
+   * @throws DriverError; buffers are whole then, and where they were or where they were to go
+   */
+  compact(): number {
+    this.#assertOpen();
+    if (this.paused) return 0;
+    let bytes = this.trim(0);
+    while (this.#compaction.run() > 0) bytes += this.trim(0);
+    return bytes;
+  }
+
   /** Whether `pause` is in force. */
   get paused(): boolean {
     return this.#pause.active;
@@ -300,15 +302,8 @@ export class CachingAllocator implements BufferOwner {
    */
   pause(options: { readonly content?: PausedContent } = {}): number {
     this.#assertOpen();
-    const { content = 'keep' } = options;
-    if (content !== 'keep' && content !== 'drop') {
-      throw new ConfigError(`content is 'keep' or 'drop', not ${String(content)}`, {
-        key: 'content',
-        value: String(content),
-      });
-    }
     if (this.paused) return 0;
-    const bytes = this.#pause.begin(content);
+    const bytes = this.#pause.begin(options.content);
     this.#quickBytes = 0;
     return bytes;
   }
@@ -355,80 +350,7 @@ export class CachingAllocator implements BufferOwner {
     return result;
   }
 
-  // Statistics, history, snapshots --------------------------------------------------------------------------------------
-
-  /** Bytes in use by callers, rounded to blocks. Constant. */
-  memoryAllocated(): number {
-    return this.#heap.stats.current(ALLOCATED_BYTES);
-  }
-
-  /** Bytes held from the device. Constant. */
-  memoryReserved(): number {
-    return this.#heap.reserved;
-  }
-
-  maxMemoryAllocated(): number {
-    return this.#heap.stats.peak(ALLOCATED_BYTES);
-  }
-
-  maxMemoryReserved(): number {
-    return this.#heap.stats.peak(RESERVED_BYTES);
-  }
-
-  /** Every statistic under PyTorch's flat keys (`allocated_bytes.all.peak`), and ours under `cudalloc.`. */
-  memoryStats(): Record<string, number> {
-    return {
-      ...this.#heap.stats.flat(),
-      max_split_size: this.#reportedMaxSplitSize,
-      'cudalloc.reserved_address_bytes': this.#addresses.bytes,
-      'cudalloc.reservation_step_downs': this.#addresses.stepDowns,
-      'cudalloc.paused_bytes': this.#pause.keptBytes,
-      'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
-      ...this.#memory.stats(),
-    };
-  }
-
-  /** The statistics as a table for people. */
-  memorySummary(): string {
-    const { device } = this;
-    return memorySummary(
-      this.#heap.stats,
-      `cudalloc memory summary, device ${device.index} (${device.name}), policy ${this.policy.name}`,
-    );
-  }
-
-  resetPeakMemoryStats(): void {
-    this.#heap.stats.resetPeak();
-  }
-
-  resetAccumulatedMemoryStats(): void {
-    this.#heap.stats.resetAccumulated();
-  }
-
-  /** The largest free block, or the free bytes of the device when those are more. */
-  cacheInfo(): { largestBlock: number } {
-    return { largestBlock: Math.max(this.device.memGetInfo().free, this.#heap.largestFree()) };
-  }
-
-  /** Starts recording events, afresh; null stops it and drops them. */
-  recordMemoryHistory(options: HistoryOptions | null = {}): void {
-    this.#heap.history = options === null ? null : new MemoryHistory(options);
-  }
-
-  /** The recorded events; null while recording is off. */
-  get history(): MemoryHistory | null {
-    return this.#heap.history;
-  }
-
-  /** The present state and the recorded events. Linear. */
-  memorySnapshot(): Snapshot {
-    return snapshotOf(this.#heap, this.device);
-  }
-
-  /** Short for `memorySnapshot`. */
-  snapshot(): Snapshot {
-    return this.memorySnapshot();
-  }
+  // For replays, and for the statistics ------------------------------------------------------------------------------------
 
   /**
    * Makes a recorded segment again, with blocks in use; their addresses are returned. For a fresh allocator, and replays only.
@@ -441,6 +363,18 @@ export class CachingAllocator implements BufferOwner {
       this.#live.set(block.address, block);
       return block.address;
     });
+  }
+
+  protected override otherStats(): Record<string, number> {
+    return {
+      'cudalloc.reserved_address_bytes': this.#addresses.bytes,
+      'cudalloc.reservation_step_downs': this.#addresses.stepDowns,
+      'cudalloc.paused_bytes': this.#pause.keptBytes,
+      'cudalloc.compactions': this.#compaction.moves,
+      'cudalloc.compacted_bytes': this.#compaction.bytes,
+      'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
+      ...this.#memory.stats(),
+    };
   }
 
   // Out of memory -------------------------------------------------------------------------------------------------------
@@ -466,9 +400,7 @@ export class CachingAllocator implements BufferOwner {
     this.#closed = true;
     this.#quickBytes = 0;
     this.#live = new AddressTable();
-    this.#owned.clear();
-    this.#ownedCount = 0;
-    this.#leaks.close();
+    this.#buffers.close();
     try {
       if (this.device.closed) return this.#forgetAll();
       this.device.synchronize();
@@ -498,21 +430,9 @@ export class CachingAllocator implements BufferOwner {
     this.#heap.forgetAll();
   }
 
-  /** As `free`, for memory that a buffer owns. */
-  #freeOwned(address: number): void {
-    this.#owned.delete(address);
-    this.#ownedCount--;
-    try {
-      this.free(address);
-    } catch (error) {
-      this.#own(address);
-      throw error;
-    }
-  }
-
-  #own(address: number): void {
-    this.#owned.add(address);
-    this.#ownedCount++;
+  #freeOwned(memory: BufferMemory): void {
+    this.#free(memory.address);
+    this.#buffers.disown(memory);
   }
 
   /** Runs `fn` with requests served from these pools. */

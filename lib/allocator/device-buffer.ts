@@ -3,6 +3,7 @@
 import type { Device, Stream } from '../device/types.js';
 import { DoubleFreeError, PausedError, UseAfterFreeError } from '../errors.js';
 import { formatSize } from '../units.js';
+import type { BufferMemory } from './buffer-memory.js';
 
 /** What a buffer needs of its allocator. */
 export interface BufferOwner {
@@ -10,7 +11,7 @@ export interface BufferOwner {
   readonly closed: boolean;
   /** Its memory has been given back to the device for the time being. */
   readonly paused: boolean;
-  freeBuffer(buffer: DeviceBuffer, address: number): void;
+  freeBuffer(buffer: DeviceBuffer, memory: BufferMemory): void;
   recordStream(address: number, stream: Stream): void;
 }
 
@@ -22,35 +23,71 @@ export interface CopyRange {
   readonly targetOffset?: number;
 }
 
-/** Device memory of `size` bytes, ordered on one stream. Made by `CachingAllocator.allocate`; free it with `free()` or `using`. */
+/**
+ * Device memory of `size` bytes, ordered on one stream. Made by `CachingAllocator.allocate`; free it with `free()` or `using`. One that was asked for
+ * as `movable` stays where it is while somebody has its address, and while an asynchronous method of it is under way.
+ */
 export class DeviceBuffer {
-  /** Bytes asked for. */
-  readonly size: number;
   /** Work of the methods below is ordered on it. */
   readonly stream: Stream;
   readonly #owner: BufferOwner;
-  readonly #address: number;
+  readonly #memory: BufferMemory;
   #freed = false;
-  /** Asynchronous copies under way; the memory is given back after the last. */
-  #inFlight = 0;
   #settled: (() => void)[] = [];
 
-  constructor(owner: BufferOwner, address: number, size: number, stream: Stream) {
+  constructor(owner: BufferOwner, memory: BufferMemory, stream: Stream) {
     this.#owner = owner;
-    this.#address = address;
-    this.size = size;
+    this.#memory = memory;
     this.stream = stream;
   }
 
-  /** The device address. @throws UseAfterFreeError */
-  get address(): number {
-    this.#assertLive();
-    return this.#address;
+  /** Bytes asked for. */
+  get size(): number {
+    return this.#memory.size;
   }
 
-  /** The address for FFI. @throws UseAfterFreeError */
+  /** The device address. Pins a movable buffer until `unpin`. @throws UseAfterFreeError */
+  get address(): number {
+    this.#assertLive();
+    this.#memory.pinned = true;
+    return this.#memory.address;
+  }
+
+  /** The address for FFI. Pins a movable buffer until `unpin`. @throws UseAfterFreeError */
   get addressBigInt(): bigint {
     return BigInt(this.address);
+  }
+
+  /** Whether it was asked for as one that may move. */
+  get movable(): boolean {
+    return this.#memory.movable;
+  }
+
+  /** Whether it stays where it is: always, unless it is movable and nobody has its address. */
+  get pinned(): boolean {
+    return !this.#memory.moves;
+  }
+
+  /** Nobody uses the address that was read before any more, but for work on the buffer's stream: a movable buffer may move again. */
+  unpin(): void {
+    this.#assertLive();
+    this.#memory.pinned = false;
+  }
+
+  /** Runs `fn` with the address, which holds until then, or until its promise settles. @throws UseAfterFreeError */
+  withAddress<T>(fn: (address: number) => T): T {
+    this.#assertLive();
+    this.#memory.uses++;
+    let result: T;
+    try {
+      result = fn(this.#memory.address);
+    } catch (error) {
+      this.#useEnds();
+      throw error;
+    }
+    if (result instanceof Promise) return result.finally(() => this.#useEnds()) as T;
+    this.#useEnds();
+    return result;
   }
 
   get freed(): boolean {
@@ -68,7 +105,7 @@ export class DeviceBuffer {
   write(source: ArrayBufferView | ArrayBufferLike, offset = 0): void {
     const bytes = bytesOf(source);
     this.#check(offset, bytes.byteLength);
-    if (bytes.byteLength > 0) this.device.memcpyHtoD(this.#address + offset, bytes, this.stream);
+    if (bytes.byteLength > 0) this.device.memcpyHtoD(this.#memory.address + offset, bytes, this.stream);
   }
 
   /**
@@ -81,14 +118,14 @@ export class DeviceBuffer {
     if (view.byteLength === 0) return;
     // The copy runs on another thread; memory that others can take away meanwhile would end the process.
     const bytes = view.slice();
-    await this.#during(this.device.memcpyHtoDAsync(this.#address + offset, bytes, this.stream));
+    await this.#during(this.device.memcpyHtoDAsync(this.#memory.address + offset, bytes, this.stream));
   }
 
   /** Copies device bytes to the host. Synchronising. */
   read(offset = 0, length = this.size - offset): Uint8Array {
     this.#check(offset, length);
     const target = new Uint8Array(length);
-    if (length > 0) this.device.memcpyDtoH(target, this.#address + offset, this.stream);
+    if (length > 0) this.device.memcpyDtoH(target, this.#memory.address + offset, this.stream);
     return target;
   }
 
@@ -96,7 +133,7 @@ export class DeviceBuffer {
   async readAsync(offset = 0, length = this.size - offset): Promise<Uint8Array> {
     this.#check(offset, length);
     const target = new Uint8Array(length);
-    if (length > 0) await this.#during(this.device.memcpyDtoHAsync(target, this.#address + offset, this.stream));
+    if (length > 0) await this.#during(this.device.memcpyDtoHAsync(target, this.#memory.address + offset, this.stream));
     return target;
   }
 
@@ -104,7 +141,7 @@ export class DeviceBuffer {
   fill(byte: number, offset = 0, length = this.size - offset): void {
     if (!Number.isInteger(byte) || byte < 0 || byte > 255) throw new RangeError(`a byte is 0 to 255, not ${byte}`);
     this.#check(offset, length);
-    if (length > 0) this.device.memset(this.#address + offset, byte, length, this.stream);
+    if (length > 0) this.device.memset(this.#memory.address + offset, byte, length, this.stream);
   }
 
   /** Fills and settles when the device has done it. */
@@ -124,8 +161,8 @@ export class DeviceBuffer {
     this.#check(sourceOffset, bytes);
     target.#check(targetOffset, bytes);
     if (bytes === 0) return;
-    const from = this.#address + sourceOffset;
-    const to = target.#address + targetOffset;
+    const from = this.#memory.address + sourceOffset;
+    const to = target.#memory.address + targetOffset;
     if (target.device === this.device) {
       waitFor(this.stream, target.stream);
       this.device.memcpyDtoD(to, from, bytes, this.stream);
@@ -146,7 +183,7 @@ export class DeviceBuffer {
   /** Another stream uses the memory: it is reused only when that stream's work so far has completed. */
   recordStream(stream: Stream): void {
     this.#assertLive();
-    if (this.size > 0) this.#owner.recordStream(this.#address, stream);
+    if (this.size > 0) this.#owner.recordStream(this.#memory.address, stream);
   }
 
   /**
@@ -155,11 +192,11 @@ export class DeviceBuffer {
    */
   free(): void {
     if (this.#freed) {
-      throw new DoubleFreeError(this.#address, `the buffer of ${formatSize(this.size)} was freed before`);
+      throw new DoubleFreeError(this.#memory.address, `the buffer of ${formatSize(this.size)} was freed before`);
     }
     this.#assertLive();
     // After an error of the driver the buffer is as before.
-    if (this.#inFlight === 0) this.#owner.freeBuffer(this, this.#address);
+    if (this.#memory.uses === 0) this.#owner.freeBuffer(this, this.#memory);
     this.#freed = true;
   }
 
@@ -171,12 +208,12 @@ export class DeviceBuffer {
   /** Frees and settles when asynchronous copies under way have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     this[Symbol.dispose]();
-    if (this.#inFlight > 0) await new Promise<void>((resolve) => this.#settled.push(resolve));
+    if (this.#memory.uses > 0) await new Promise<void>((resolve) => this.#settled.push(resolve));
   }
 
   /** For `console.log`. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
-    const state = this.freed ? 'freed' : `0x${this.#address.toString(16)}`;
+    const state = this.freed ? 'freed' : `0x${this.#memory.address.toString(16)}`;
     return `DeviceBuffer { ${formatSize(this.size)}, ${state}, stream ${this.stream.id} }`;
   }
 
@@ -195,18 +232,22 @@ export class DeviceBuffer {
   }
 
   async #during(work: Promise<void>): Promise<void> {
-    this.#inFlight++;
+    this.#memory.uses++;
     try {
       await work;
     } finally {
-      this.#inFlight--;
-      if (this.#inFlight === 0) this.#settle();
+      this.#useEnds();
     }
+  }
+
+  #useEnds(): void {
+    this.#memory.uses--;
+    if (this.#memory.uses === 0) this.#settle();
   }
 
   #settle(): void {
     try {
-      if (this.#freed && !this.#owner.closed) this.#owner.freeBuffer(this, this.#address);
+      if (this.#freed && !this.#owner.closed) this.#owner.freeBuffer(this, this.#memory);
     } catch (error) {
       // It can be freed again; the copy that was waited for tells the error.
       this.#freed = false;

@@ -1,35 +1,28 @@
 // Notices buffers that the garbage collector took before they were freed: gives their memory back and warns once. A last resort; nothing
 // that is correct depends on it. Must not hold the buffers.
 
-import type { Frame } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
+import type { BufferMemory } from './buffer-memory.js';
 import { warnProcess } from './process-warning.js';
 
-/** What is left of a buffer when it is gone. */
-interface Remains {
-  readonly address: number;
-  readonly bytes: number;
-  readonly frames: readonly Frame[] | null;
-}
-
 export class LeakTracker {
-  readonly #registry: FinalizationRegistry<Remains>;
+  readonly #registry: FinalizationRegistry<BufferMemory>;
   readonly #warnings: boolean;
   #closed = false;
 
   /** @param free gives the memory back through the stream rules. */
-  constructor(warnings: boolean, free: (address: number) => void) {
+  constructor(warnings: boolean, free: (memory: BufferMemory) => void) {
     this.#warnings = warnings;
-    this.#registry = new FinalizationRegistry((remains) => {
+    this.#registry = new FinalizationRegistry((memory) => {
       if (this.#closed) return;
       // There is no caller to tell an error; without the warning it would be lost.
-      const failure = attempt(() => free(remains.address));
-      if (this.#warnings || failure !== null) warn(remains, failure);
+      const failure = attempt(() => free(memory));
+      if (this.#warnings || failure !== null) warn(memory, failure);
     });
   }
 
-  watch(buffer: object, address: number, bytes: number, frames: readonly Frame[] | null): void {
-    this.#registry.register(buffer, { address, bytes, frames }, buffer);
+  watch(buffer: object, memory: BufferMemory): void {
+    this.#registry.register(buffer, memory, buffer);
   }
 
   /** The memory of all buffers was given back. */
@@ -51,10 +44,10 @@ function attempt(action: () => void): Error | null {
   }
 }
 
-function warn({ address, bytes, frames }: Remains, failure: Error | null): void {
+function warn({ address, size, frames }: BufferMemory, failure: Error | null): void {
   const outcome =
     failure === null ? 'its memory is reclaimed' : `its memory could not be reclaimed: ${failure.message}`;
-  const message = `a buffer of ${formatSize(bytes)} at 0x${address.toString(16)} was collected without free(); ${outcome}`;
+  const message = `a buffer of ${formatSize(size)} at 0x${address.toString(16)} was collected without free(); ${outcome}`;
   const detail = frames?.map((frame) => `    at ${frame.name} (${frame.filename}:${frame.line})`).join('\n');
   warnProcess(message, {
     type: 'CudallocLeakWarning',

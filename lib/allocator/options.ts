@@ -36,6 +36,8 @@ export interface AllocateOptions {
   readonly stream?: Stream;
   /** Default: the one of `withMemPool`, else the default pools. */
   readonly pool?: MemPool;
+  /** The memory may be moved while nobody has its address: by `compact`, and before a request fails. Default false. */
+  readonly movable?: boolean;
 }
 
 export interface AllocateAsyncOptions extends AllocateOptions {

@@ -2,7 +2,7 @@
 // The idea: vLLM's sleep mode, torch_memory_saver. Must not know how memory is given back.
 
 import type { Device } from '../device/types.js';
-import { DeviceOutOfMemoryError } from '../errors.js';
+import { ConfigError, DeviceOutOfMemoryError } from '../errors.js';
 import { ALLOCATED, type Block, PENDING } from './block.js';
 import { LARGE, SMALL } from './block-pool.js';
 import type { DeferredFrees } from './deferred-frees.js';
@@ -56,8 +56,12 @@ export class Pause {
     return (this.#paused?.saved ?? []).reduce((sum, { bytes }) => sum + bytes.length, 0);
   }
 
-  /** Returns the bytes given back. Not paused yet. */
-  begin(content: PausedContent): number {
+  /** Returns the bytes given back. Not paused yet. @throws ConfigError */
+  begin(content: PausedContent = 'keep'): number {
+    if (content !== 'keep' && content !== 'drop') {
+      const value = String(content);
+      throw new ConfigError(`content is 'keep' or 'drop', not ${value}`, { key: 'content', value });
+    }
     const heap = this.#heap;
     const { memory, deferred } = this.#parts;
     const before = heap.reserved;

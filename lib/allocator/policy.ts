@@ -18,6 +18,8 @@ export interface Mends {
   readonly reservesWithinDevice: boolean;
   /** Before a request fails, the other allocators of the process on the same device give back what they do not use. PyTorch's has a process to itself. */
   readonly asksOthers: boolean;
+  /** Before a request fails, movable buffers are copied together. PyTorch's tensors cannot move. */
+  readonly compactsOnPressure: boolean;
 }
 
 export interface Policy extends Mends {
@@ -37,6 +39,7 @@ const MENDED: Mends = {
   growthIsAtomic: true,
   reservesWithinDevice: true,
   asksOthers: true,
+  compactsOnPressure: true,
 };
 
 const MENDS: Readonly<Record<PolicyName, Mends>> = {
@@ -46,6 +49,7 @@ const MENDS: Readonly<Record<PolicyName, Mends>> = {
     growthIsAtomic: false,
     reservesWithinDevice: false,
     asksOthers: false,
+    compactsOnPressure: false,
   },
   default: MENDED,
   paged: MENDED,

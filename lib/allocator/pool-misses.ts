@@ -3,6 +3,7 @@
 
 import type { Device } from '../device/types.js';
 import { type Block, UNIT } from './block.js';
+import type { Compaction } from './compaction.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { FreeList } from './free-list.js';
 import type { Heap } from './heap.js';
@@ -29,6 +30,7 @@ export interface MissParts {
   readonly memory: MemorySource;
   readonly deferred: DeferredFrees;
   readonly others: OtherAllocators;
+  readonly compaction: Compaction;
 }
 
 export interface MissOptions {
@@ -50,6 +52,7 @@ export class PoolMisses {
   readonly #deferred: DeferredFrees;
   readonly #memory: MemorySource;
   readonly #others: OtherAllocators;
+  readonly #compaction: Compaction;
   readonly #assertOpen: () => void;
   /** Of the asynchronous request whose attempt is running. */
   #trial: Trial | null = null;
@@ -61,6 +64,7 @@ export class PoolMisses {
     this.#deferred = parts.deferred;
     this.#memory = parts.memory;
     this.#others = parts.others;
+    this.#compaction = parts.compaction;
     this.#assertOpen = options.assertOpen;
     const dump = options.dumpOnOutOfMemory;
     this.failures = new OutOfMemoryReporter(
@@ -122,10 +126,8 @@ export class PoolMisses {
     }
   }
 
-  /** Not PyTorch's, and not counted as its retries: lets the other allocators of this process make room, and the pressure handlers. */
+  /** Not PyTorch's, and not counted as its retries: moves buffers, lets the other allocators of this process make room, and the pressure handlers. */
   #relieve(list: FreeList, size: number, onShort: () => void): Block | null {
-    // An asynchronous request asks them its own way.
-    if (this.failures.quiet) return null;
     const { counters } = this.#heap.stats;
     const retry = (): Block | null => {
       this.#assertOpen();
@@ -134,7 +136,12 @@ export class PoolMisses {
       counters.num_alloc_retries = retries;
       return block;
     };
-    const block = this.#heap.policy.asksOthers && this.#others.ask(size) ? retry() : null;
+    const { asksOthers, compactsOnPressure } = this.#heap.policy;
+    let block: Block | null = null;
+    while (block === null && compactsOnPressure && this.#compaction.run(size) > 0) block = retry();
+    // An asynchronous request asks the others its own way.
+    if (block !== null || this.failures.quiet) return block;
+    if (asksOthers && this.#others.ask(size)) block = retry();
     return block ?? this.handlers.relieve(size, retry, () => this.#memoryState());
   }
 
