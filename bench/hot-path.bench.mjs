@@ -62,7 +62,8 @@ const SHAPES = [
   { name: '64 sizes, stack order', target: 2.75, count: 500_032, make: stackOrder, capacity: ROOMY },
   { name: '10,000 live, random order', target: 10, count: 200_000, make: randomOrder, capacity: ROOMY },
 ];
-const IN_PIECES = { name: '60 MiB in pieces', count: 200_000, make: inPieces, capacity: 182 * MIB };
+/** For the policies only, so no target of its own. */
+const IN_PIECES = { name: '60 MiB in pieces', target: undefined, count: 200_000, make: inPieces, capacity: 182 * MIB };
 /** The policies side by side, in one process and in turn. */
 const POLICIES = [
   { name: 'pytorch', policy: 'pytorch', conf: '' },

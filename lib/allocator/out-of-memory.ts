@@ -173,6 +173,7 @@ function outOfMemoryError(
     elsewhere: sum((figures) => figures.free) - stuck,
     largestFree: own?.largestFreeBlock ?? 0,
     expandableSegments: heap.config.expandableSegments,
+    paged: heap.policy.paged,
   });
   const figures = [wanted, memory.total, memory.free, allocated, reserved - allocated].map(formatSize);
   const details = {

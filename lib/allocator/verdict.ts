@@ -28,6 +28,8 @@ export interface FailureFigures {
   readonly largestFree: number;
   /** The settings ask for them; null: no setting is to be named, since others are tried anyway. */
   readonly expandableSegments: boolean | null;
+  /** The policy is `paged`, which puts whole free pages together whatever the settings. Default false. */
+  readonly paged?: boolean;
 }
 
 export type VerdictKind =
@@ -147,6 +149,10 @@ function fragmented(figures: FailureFigures, usable: number): Verdict {
   const pieces =
     `Fragmented: ${formatSize(figures.stuck + usable + figures.elsewhere)} are free, but in pieces between live blocks ` +
     `(the largest has ${formatSize(figures.largestFree)})`;
+  if (figures.paged === true) {
+    const sentence = `${pieces} that share pages with them; buffers allocated as movable would be copied together.`;
+    return { kind: 'fragmented', shortBy: null, advice: null, sentence };
+  }
   if (figures.expandableSegments === null)
     return { kind: 'fragmented', shortBy: null, advice: null, sentence: `${pieces}.` };
   if (!figures.expandableSegments) {

@@ -311,8 +311,16 @@ describe('requests to give memory back', () => {
   test('threads may end at any moment while they are asked', async () => {
     const device = open('mock');
     for (let round = 0; round < 20; round++) {
-      const made = await worker(device, `device.trimRequests.listen((bytes) => bytes); parentPort.postMessage(0);`);
-      const ended = round % 2 === 0 ? made.terminate() : once(made, 'exit');
+      // It ends when it has had its message, not before somebody listens for its end.
+      const made = await worker(
+        device,
+        `device.trimRequests.listen((bytes) => bytes);
+        parentPort.once('message', () => {});
+        parentPort.postMessage(0);`,
+      );
+      const exited = once(made, 'exit');
+      const ended = round % 2 === 0 ? made.terminate() : exited;
+      made.postMessage(0);
       for (let i = 0; i < 5; i++) device.trimRequests.ask(10, () => 0);
       await ended;
     }

@@ -19,7 +19,9 @@ const LIBRARIES = ['d3-hierarchy', 'fast-png', 'fflate', 'iobuffer', 'oled-font-
 const BESIDES = [
   'errors.ts',
   'units.ts',
-  ...['check.ts', 'cuda-error.ts', 'driver-calls.ts', 'types.ts'].map((name) => join('device', name)),
+  ...['check.ts', 'cuda-error.ts', 'driver-calls.ts', 'trim-listeners.ts', 'types.ts'].map((name) =>
+    join('device', name),
+  ),
 ];
 
 /** At any depth; the page of the viewer has a bundle of its own. */

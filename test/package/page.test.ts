@@ -20,7 +20,7 @@ test('is under 400 KB', () => {
 });
 
 test('the only addresses in it are the names of XML namespaces, which nobody asks for', () => {
-  const addresses = found(/\b(?:https?|wss?|ftp):[^"'`\s<>)]*/g);
+  const addresses = found(/\b(?:https?|wss?|ftp):\/\/[^"'`\s<>)]*/g);
   expect(addresses).toContain('http://www.w3.org/2000/svg');
   const isNamespace =
     /^http:\/\/www\.w3\.org\/(?:\d{4}\/(?:svg|xhtml|xlink|xmlns\/)|1998\/Math\/MathML|XML\/1998\/namespace)$/;
