@@ -86,6 +86,10 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
     this.#heap = heap;
     this.#pools = heap;
     this.#noteConfig();
+    const { virtualMemory } = this.device.features;
+    if (heap.policy.paged && !virtualMemory.works) {
+      throw new UnsupportedError(`the policy paged needs virtual memory: ${virtualMemory.reason}`);
+    }
     this.#addresses = new AddressReservation(heap, this.device);
     this.#deferred = new DeferredFrees(heap, this.device);
     const Memory = heap.policy.paged ? PagedMemory : PytorchMemory;
@@ -114,7 +118,6 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
       assertOpen: () => this.#assertOpen(),
       dumpOnOutOfMemory,
     });
-    const { virtualMemory } = this.device.features;
     if (!virtualMemory.works) heap.expandableRefused = virtualMemory.reason;
     if (config.perProcessMemoryFraction !== null) this.setPerProcessMemoryFraction(config.perProcessMemoryFraction);
   }

@@ -3,6 +3,7 @@
 
 import '../dump-snapshot.js';
 import { CachingAllocator } from '../allocator/caching-allocator.js';
+import type { PolicyName } from '../allocator/policy.js';
 import type { Device } from '../device/types.js';
 import { ConfigError, OutOfMemoryError } from '../errors.js';
 import { formatSize, MIB } from '../units.js';
@@ -24,6 +25,7 @@ export interface DemoPlan {
 
 /** What one run came to. */
 export interface DemoRun {
+  readonly policy: PolicyName;
   readonly conf: string;
   readonly error: OutOfMemoryError | null;
   /** The file with the memory as it was when the request ran short; null when it did not. */
@@ -71,6 +73,7 @@ export function planDemo(capacity: number): DemoPlan {
 }
 
 export interface DemoOptions {
+  readonly policy: PolicyName;
   /** Settings string. */
   readonly conf: string;
   /** Where a snapshot is written if memory runs out. */
@@ -79,8 +82,8 @@ export interface DemoOptions {
 }
 
 /** Runs the workload under the given settings. The device is left empty. @throws what prevents the snapshot from being written */
-export function runDemo(device: Device, plan: DemoPlan, { conf, snapshot, onStep }: DemoOptions): DemoRun {
-  const allocator = new CachingAllocator({ device, conf, dumpOnOutOfMemory: snapshot });
+export function runDemo(device: Device, plan: DemoPlan, { policy, conf, snapshot, onStep }: DemoOptions): DemoRun {
+  const allocator = new CachingAllocator({ device, policy, conf, dumpOnOutOfMemory: snapshot });
   allocator.recordMemoryHistory({ stacks: true });
   try {
     const run = new DemoRunner(allocator, plan, conf, onStep).run();
@@ -145,6 +148,7 @@ class DemoRunner {
       kept.free();
     });
     return {
+      policy: this.#allocator.policy.name,
       conf: this.#conf,
       error,
       snapshot: error?.details.snapshot ?? null,

@@ -18,6 +18,7 @@ interface DemoJson {
   readonly snapshot: string | null;
   readonly workload: { readonly request: number; readonly batches: number; readonly result: number };
   readonly runs: readonly {
+    readonly policy: string;
     readonly conf: string;
     readonly out_of_memory: boolean;
     readonly verdict: string | null;
@@ -32,11 +33,11 @@ interface DemoJson {
 }
 
 describe('demo on the mock', () => {
-  it('fails on fixed segments with more than enough free, and not on expandable ones', async () => {
+  it('fails on fixed segments with more than enough free, and not on expandable ones, nor on paged memory', async () => {
     const { code, stdout, stderr } = await cli([...SMALL, '--backend', 'mock', '--json']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const { runs, workload, checks, backend, capacity } = JSON.parse(stdout) as DemoJson;
-    const [fixed, expandable] = runs;
+    const [fixed, expandable, paged] = runs;
     expect({ backend, capacity }).toEqual({ backend: 'mock', capacity: 2 ** 30 });
     expect(fixed).toMatchObject({
       conf: '',
@@ -48,6 +49,8 @@ describe('demo on the mock', () => {
     expect(fixed?.largest_free_piece).toBeLessThan(workload.request);
     expect(expandable).toMatchObject({ conf: 'expandable_segments:True', out_of_memory: false, bytes_wrong: 0 });
     expect(expandable?.bytes_compared).toBe(workload.request + workload.batches * workload.result);
+    expect(paged).toMatchObject({ policy: 'paged', conf: '', out_of_memory: false, bytes_wrong: 0 });
+    expect(paged?.bytes_compared).toBe(expandable?.bytes_compared);
     expect(checks.every(({ passed }) => passed)).toBe(true);
   });
 
@@ -97,7 +100,7 @@ describe('demo on the mock', () => {
       env: { CUDALLOC_BACKEND: 'mock' },
     });
     expect(code).toBe(0);
-    expect((JSON.parse(stdout) as DemoJson).checks.map(({ passed }) => passed)).toEqual(Array(7).fill(true));
+    expect((JSON.parse(stdout) as DemoJson).checks.map(({ passed }) => passed)).toEqual(Array(8).fill(true));
   });
 });
 
@@ -116,5 +119,7 @@ describe('demo on a CUDA device', () => {
     });
     expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
     expect(stdout).toMatch(/^FAILED expandable segments do not run out$/m);
+    expect(stdout).toMatch(/^FAILED paged memory does not run out$/m);
+    expect(stdout).toMatch(/^ {2}not here: /m);
   });
 });

@@ -1,5 +1,5 @@
-// `cudalloc demo`: the package's main job in a minute. The same workload on fixed and on expandable segments; the first runs
-// out of memory with gigabytes free, the second does not. Knows options, checks and exit status.
+// `cudalloc demo`: the package's main job in a minute. The same workload on fixed segments, on expandable ones and on paged memory;
+// the first runs out of memory with gigabytes free, the others do not. Knows options, checks and exit status.
 
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import type { Device } from '../../device/types.js';
 import { GIB } from '../../units.js';
 import { type DemoPlan, type DemoRun, planDemo, runDemo } from '../demo-workload.js';
 import { sizeOption } from '../options.js';
-import { type DemoCheck, renderDemo } from '../render/demo.js';
+import { type DemoCheck, type DemoRuns, renderDemo } from '../render/demo.js';
 import { startProgress } from '../render/progress.js';
 
 const EXPANDABLE = 'expandable_segments:True';
@@ -25,7 +25,7 @@ interface Options {
 export function register(program: Command): void {
   program
     .command('demo')
-    .description('runs out of memory with gigabytes free, explains it, and does the same without running out')
+    .description('runs out of memory with gigabytes free, explains it, and does the same twice without running out')
     .addOption(
       new Option('--backend <backend>', 'what it runs on; auto: a GPU if there is one')
         .choices(['auto', 'cuda', 'mock'])
@@ -54,16 +54,24 @@ function demo({ backend, capacity, json, output }: Options): number {
   const progress = startProgress('demo');
   try {
     let steps = 0;
-    const total = 2 * (5 * plan.batches + 3);
+    const total = 3 * (5 * plan.batches + 3);
     const onStep = () => progress.update(++steps, total);
     const snapshot = output ?? join(mkdtempSync(join(tmpdir(), 'cudalloc-demo-')), 'out-of-memory.pickle');
-    const fixed = runDemo(device, plan, { conf: '', snapshot, onStep });
-    const expandable = runDemo(device, plan, { conf: EXPANDABLE, snapshot, onStep });
+    const fixed = runDemo(device, plan, { policy: 'default', conf: '', snapshot, onStep });
+    const expandable = runDemo(device, plan, { policy: 'default', conf: EXPANDABLE, snapshot, onStep });
+    const paged = device.features.virtualMemory.works
+      ? runDemo(device, plan, { policy: 'paged', conf: '', snapshot, onStep })
+      : null;
     progress.stop();
-    const checks = check(plan, fixed, expandable);
+    const runs = { fixed, expandable, paged };
+    const checks = check(plan, runs);
     const text = json
-      ? JSON.stringify(toJson(device, plan, [fixed, expandable], checks), null, 2)
-      : renderDemo({ device, plan, fixed, expandable, checks });
+      ? JSON.stringify(
+          toJson(device, plan, paged === null ? [fixed, expandable] : [fixed, expandable, paged], checks),
+          null,
+          2,
+        )
+      : renderDemo({ device, plan, ...runs, checks });
     process.stdout.write(`${text}\n`);
     return checks.every(({ passed }) => passed) ? 0 : 1;
   } finally {
@@ -72,7 +80,7 @@ function demo({ backend, capacity, json, output }: Options): number {
   }
 }
 
-function check(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): DemoCheck[] {
+function check(plan: DemoPlan, { fixed, expandable, paged }: DemoRuns): DemoCheck[] {
   const free = fixed.reservedBefore - fixed.allocatedBefore;
   const bytes = plan.batches * plan.result;
   return [
@@ -81,13 +89,14 @@ function check(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): DemoCheck[]
     { name: 'the error says that memory is fragmented', passed: fixed.error?.verdict.kind === 'fragmented' },
     { name: 'the error names the setting that helps', passed: fixed.error?.verdict.advice === EXPANDABLE },
     { name: 'expandable segments do not run out', passed: expandable.error === null },
+    { name: 'paged memory does not run out', passed: paged?.error === null },
     { name: 'the snapshot of the failure is written', passed: fixed.snapshot !== null },
     {
       name: 'all bytes came back as written',
       passed:
-        fixed.bytesWrong + expandable.bytesWrong === 0 &&
         fixed.bytesCompared === bytes &&
-        expandable.bytesCompared === bytes + plan.request,
+        [expandable, paged].every((run) => run === null || run.bytesCompared === bytes + plan.request) &&
+        [fixed, expandable, paged].every((run) => run === null || run.bytesWrong === 0),
     },
   ];
 }
@@ -106,6 +115,7 @@ function toJson(device: Device, plan: DemoPlan, runs: readonly DemoRun[], checks
     },
     snapshot: runs.find(({ snapshot }) => snapshot !== null)?.snapshot ?? null,
     runs: runs.map((run) => ({
+      policy: run.policy,
       conf: run.conf,
       out_of_memory: run.error !== null,
       message: run.error?.message ?? null,

@@ -10,15 +10,22 @@ export interface DemoCheck {
   readonly passed: boolean;
 }
 
-export interface DemoOutcome {
-  readonly device: Device;
-  readonly plan: DemoPlan;
+export interface DemoRuns {
   readonly fixed: DemoRun;
   readonly expandable: DemoRun;
+  /** Null where the device has no virtual memory. */
+  readonly paged: DemoRun | null;
+}
+
+export interface DemoOutcome extends DemoRuns {
+  readonly device: Device;
+  readonly plan: DemoPlan;
   readonly checks: readonly DemoCheck[];
 }
 
-export function renderDemo({ device, plan, fixed, expandable, checks }: DemoOutcome): string {
+export function renderDemo({ device, plan, fixed, expandable, paged, checks }: DemoOutcome): string {
+  const { virtualMemory } = device.features;
+  const reason = virtualMemory.works ? '' : virtualMemory.reason;
   const where =
     device.backend === 'mock' ? "the CPU mock (no GPU needed: real bytes in this machine's memory)" : device.name;
   return [
@@ -26,8 +33,9 @@ export function renderDemo({ device, plan, fixed, expandable, checks }: DemoOutc
     workload(plan),
     `${style.bold('1. Fixed segments')} (the default settings)\n${indent(outcome(plan, fixed))}`,
     `${style.bold('2. Expandable segments')} (${expandable.conf})\n${indent(outcome(plan, expandable))}`,
-    `${style.bold('Memory summary')} with that block in use (rows of zeros left out)\n${indent(withoutZeros(expandable.summary))}`,
-    comparison(plan, fixed, expandable),
+    `${style.bold('3. Paged memory')} (policy paged)\n${indent(paged === null ? style.red(`not here: ${reason}`) : outcome(plan, paged))}`,
+    `${style.bold('Memory summary')} on expandable segments, with that block in use (rows of zeros left out)\n${indent(withoutZeros(expandable.summary))}`,
+    comparison(plan, { fixed, expandable, paged }),
     ...(fixed.snapshot === null ? [] : [snapshotOf(fixed.snapshot)]),
     checks.map(({ name, passed }) => `${passed ? style.green('ok    ') : style.red('FAILED')} ${name}`).join('\n'),
   ].join('\n\n');
@@ -49,10 +57,15 @@ function outcome(plan: DemoPlan, run: DemoRun): string {
   return `${state}\n${style.red(wrap(run.error.message, 96))}`;
 }
 
-function comparison(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): string {
-  const row = (name: string, cell: (run: DemoRun) => string) => [name, cell(fixed), cell(expandable)];
+function comparison(plan: DemoPlan, { fixed, expandable, paged }: DemoRuns): string {
+  const row = (name: string, cell: (run: DemoRun) => string) => [
+    name,
+    cell(fixed),
+    cell(expandable),
+    paged === null ? '-' : cell(paged),
+  ];
   return table(
-    ['', 'fixed', 'expandable'],
+    ['', 'fixed', 'expandable', 'paged'],
     [
       row(`request of ${formatSize(plan.request)}`, ({ error }) =>
         error === null ? style.green('served') : style.red('out of memory'),
@@ -62,7 +75,7 @@ function comparison(plan: DemoPlan, fixed: DemoRun, expandable: DemoRun): string
       row('wrong bytes', ({ bytesWrong }) => String(bytesWrong)),
       row('time', ({ elapsedMs }) => `${(elapsedMs / 1000).toFixed(1)} s`),
     ],
-    ['left', 'right', 'right'],
+    ['left', 'right', 'right', 'right'],
   );
 }
 
