@@ -8,19 +8,24 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import Table from 'cli-table3';
 import { TraceRunner } from '../dist/analysis/replay/trace-runner.js';
-import { openDevice, readTrace, TraceOp } from '../dist/index.js';
+import { formatTrace, openDevice, parseTrace, readTrace, TraceOp } from '../dist/index.js';
 import { machine, SMOKE } from './support.mjs';
 
 const MIB = 2 ** 20;
 const STEP = 2 * MIB;
 const ROOMY = 80 * 1024 * MIB;
 const FEWEST_OPERATIONS = 20_000;
+/** One iteration of training, that many times. */
+const REPEATED = 'cnn-train-2k';
+const TIMES = SMOKE ? 6 : 50;
 const POLICIES = [
   { name: 'fixed', policy: 'pytorch', conf: '' },
   { name: 'expandable', policy: 'pytorch', conf: 'expandable_segments:True' },
   { name: 'paged', policy: 'paged', conf: '' },
 ];
+/** What a trace says of settings and statistics; a memory fraction would make another device of it. */
 const LEFT_OUT = new Set([
+  TraceOp.MemoryFraction,
   TraceOp.Configure,
   TraceOp.ResetPeak,
   TraceOp.ResetAccumulated,
@@ -63,7 +68,7 @@ function pricedDevice(capacity) {
   const wrap = (name, after) => {
     const call = device[name].bind(device);
     device[name] = (...args) => {
-      const copy = args.map((arg) => (ArrayBuffer.isView(arg) ? arg.slice() : arg));
+      const copy = args.map((arg) => (arg instanceof Int32Array ? arg.slice() : arg));
       const result = call(...args);
       after(...copy);
       return result;
@@ -145,18 +150,30 @@ function smallest(trace, policy, roomy) {
 }
 
 /** A trace under every policy, roomy and tight; null when the roomy device is too small for it. */
-async function measureTrace(name, path) {
-  const trace = await readTrace(path);
+function measureTrace(name, trace) {
   const figures = {};
   for (const policy of POLICIES) {
     const roomy = run(trace, policy, ROOMY);
     if (roomy === null) return null;
     figures[policy.name] = { roomy, smallest: smallest(trace, policy, roomy) };
   }
-  const capacity = figures.expandable.smallest;
+  const capacity = Math.max(figures.expandable.smallest, figures.paged.smallest);
   for (const policy of POLICIES.slice(1)) figures[policy.name].tight = run(trace, policy, capacity);
   const { live } = figures.paged.roomy;
   return { name, live, target: Math.max(1.02 * live, live + 32 * MIB), figures };
+}
+
+/** A trace again and again: at its end each time everything is freed. */
+function repeated(trace) {
+  const lines = formatTrace(trace)
+    .split('\n')
+    .filter((line) => /^[afrehus]\b/.test(line));
+  const ids = lines.filter((line) => line.startsWith('a ')).map((line) => Number(line.split(' ')[1]));
+  const once = [...lines, ...ids.map((id) => `f ${id}`)];
+  const span = Math.max(...ids) + 1;
+  const renumber = (line, by) => line.replace(/^([afr]) (\d+)/, (_, op, id) => `${op} ${Number(id) + by}`);
+  const all = Array.from({ length: TIMES }, (_, i) => once.map((line) => renumber(line, i * span)));
+  return parseTrace(`${all.flat().join('\n')}\n`);
 }
 
 function row({ name, live, target, figures: { fixed, expandable, paged } }) {
@@ -209,12 +226,19 @@ const own = fileURLToPath(new URL('../test/golden/data/workloads', import.meta.u
 const folders = SMOKE ? [own] : [join(shared, 'golden/pytorch/workloads'), join(shared, 'traces/gpu')];
 const chosen = folders.flatMap(tracesIn).filter(({ name }) => name.includes(options.trace));
 const results = [];
-for (const { name, path } of chosen) {
-  const isReal = path.includes(join('traces', 'gpu'));
-  if (!SMOKE && !isReal && (await readTrace(path)).ops < FEWEST_OPERATIONS) continue;
-  const result = await measureTrace(name, path);
+function add(name, trace) {
+  const result = measureTrace(name, trace);
   if (result === null) console.error(`${name}: more than the roomy device`);
   else results.push(result);
+}
+for (const { name, path } of chosen) {
+  const isReal = path.includes(join('traces', 'gpu'));
+  const trace = readTrace(path);
+  if (!SMOKE && !isReal && trace.ops < FEWEST_OPERATIONS) continue;
+  add(name, trace);
+}
+if (REPEATED.includes(options.trace)) {
+  add(`${REPEATED} x ${TIMES}`, repeated(readTrace(join(own, REPEATED, 'trace.txt.gz'))));
 }
 if (results.length === 0) {
   console.error(`no trace: ${folders.map((folder) => basename(folder)).join(' and ')} are read beside the repository`);
@@ -225,12 +249,12 @@ if (options.json) {
 } else {
   console.log(machine());
   console.log(
-    'MiB; times and calls of paged against expandable segments; tight: the smallest capacity of those; !: target missed',
+    'MiB; times and calls of paged against expandable segments; tight: the smallest capacity at which both survive; !: target missed',
   );
   const table = new Table({
     head: HEAD,
     wordWrap: true,
-    colAligns: ['left', ...HEAD.slice(1).map(() => 'right')],
+    colAligns: HEAD.map((_, i) => (i === 0 ? 'left' : 'right')),
     style: { head: [], border: [] },
   });
   table.push(...results.map(row));

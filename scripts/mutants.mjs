@@ -22,6 +22,7 @@ const TESTS = [
   'allocator/decisions',
   'allocator/retry-ladder',
   'allocator/expandable-segments',
+  'allocator/paged-ladder',
   'allocator/stats',
   'allocator/deferred-frees',
   'pages/virtual-range',
@@ -38,6 +39,7 @@ const TESTS = [
   'viewer/timeline/axis',
   'viewer/timeline/raster',
   'allocator/fault-injection',
+  'allocator/compaction',
   'allocator/property',
 ];
 const COPIED = [

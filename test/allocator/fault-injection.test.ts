@@ -13,7 +13,7 @@ const CAPACITY = 96 * MIB;
 
 interface Setup {
   readonly backend: 'sim' | 'mock';
-  readonly policy: 'pytorch' | 'default';
+  readonly policy: 'pytorch' | 'default' | 'paged';
   readonly conf: string;
 }
 
@@ -69,6 +69,34 @@ const WORKLOAD: readonly Step[] = [
   alloc(9, 2),
 ];
 
+/** Takes pages from where they lie free, stitches pieces of them, does so again, takes pages from another stream, trims, and moves buffers. */
+const PAGED: readonly Step[] = [
+  free(9),
+  ({ allocator }) => allocator.emptyCache(),
+  ...[10, 11, 12, 13, 14, 15].map((slot) => alloc(slot, 12)),
+  free(11),
+  free(14),
+  alloc(16, 24),
+  free(16),
+  alloc(16, 24),
+  free(16),
+  free(10),
+  alloc(17, 24, 1),
+  free(17),
+  free(12),
+  free(13),
+  alloc(18, 40),
+  free(18),
+  ({ allocator }) => void allocator.trim(24 * MIB),
+  alloc(19, 30, 1),
+  free(19),
+  ({ allocator }) => void allocator.compact(),
+];
+
+function workloadOf({ policy }: Setup): readonly Step[] {
+  return policy === 'paged' ? [...WORKLOAD, ...PAGED] : WORKLOAD;
+}
+
 function setUp({ backend, policy, conf }: Setup): Bench {
   const device = openDevice({ backend, capacity: CAPACITY }) as Bench['device'];
   const streams = [device.createStream(), device.createStream()] as const;
@@ -104,7 +132,7 @@ function runWithFailure(setup: Setup, position: number, error: string): boolean 
   bench.device.mock.failNth('*', position, error);
   let failed: unknown;
   let happened = false;
-  for (const step of WORKLOAD) {
+  for (const step of workloadOf(setup)) {
     try {
       step(bench);
     } catch (thrown) {
@@ -124,16 +152,17 @@ function runWithFailure(setup: Setup, position: number, error: string): boolean 
   return failed !== undefined;
 }
 
-const SETUPS: readonly Setup[] = (['sim', 'mock'] as const).flatMap((backend) =>
-  (['pytorch', 'default'] as const).flatMap((policy) =>
+const SETUPS: readonly Setup[] = (['sim', 'mock'] as const).flatMap((backend) => [
+  ...(['pytorch', 'default'] as const).flatMap((policy) =>
     ['', 'expandable_segments:True'].map((conf) => ({ backend, policy, conf })),
   ),
-);
+  { backend, policy: 'paged', conf: '' },
+]);
 
 describe.each(SETUPS)('$backend, $policy, "$conf"', (setup) => {
   test.each(['CUDA_ERROR_OUT_OF_MEMORY', 'CUDA_ERROR_UNKNOWN'])('%s at every call', (error) => {
     const clean = setUp(setup);
-    for (const step of WORKLOAD) step(clean);
+    for (const step of workloadOf(setup)) step(clean);
     const calls = callsMade(clean);
     finish(clean);
     let injected = 0;
