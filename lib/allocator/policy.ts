@@ -30,6 +30,8 @@ export interface Policy extends Mends {
 
 export type PolicyName = 'pytorch' | 'default' | 'paged';
 
+export const POLICIES = ['pytorch', 'default', 'paged'] as const satisfies readonly PolicyName[];
+
 /** For messages. */
 export const POLICY_NAMES = 'pytorch, default or paged';
 

@@ -100,6 +100,17 @@ describe('cudalloc tune', () => {
     expect(stdout).toMatch(/^ {2}export CUDALLOC_CONF=\S+ CUDALLOC_POLICY=default$/m);
   });
 
+  it('tries paged memory, with the settings that concern pages, and names it', async () => {
+    const { settings } = await report([CLASSIC, '--policy', 'paged']);
+    expect(settings.length).toBeGreaterThan(3);
+    for (const { conf, policy } of settings) {
+      expect(policy).toBe('paged');
+      expect(conf).not.toMatch(/expandable|max_split|garbage/);
+    }
+    const { stdout } = await cli(['tune', CLASSIC, '--policy', 'all']);
+    expect(stdout).toMatch(/\(paged\)/);
+  });
+
   it('writes the document to a file', async () => {
     const path = join(temporaryFolder(), 'tune.json');
     const { stdout } = await cli(['tune', CLASSIC, '-o', path]);
@@ -118,7 +129,7 @@ describe('cudalloc tune', () => {
     [['--conf', 'nonsense:1'], /unknown option 'nonsense'/],
     [['--conf', 'max_split_size_mb:3'], /max_split_size_mb/],
     [['--capacity', 'much'], /capacity/],
-    [['--policy', 'paged'], /policy/],
+    [['--policy', 'best'], /policy/],
   ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await cli(['tune', CLASSIC, ...args]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });

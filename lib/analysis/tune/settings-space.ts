@@ -28,6 +28,7 @@ const SPLIT_LIMITS_MIB = [21, 32, 64, 128, 256, 512];
 const ROUNDINGS = [2, 4, 8, 16];
 const THRESHOLDS = [0.6, 0.8, 0.9];
 const SEGMENTS_MIB = [4, 12, 32];
+const ACT_ON_PAGES: ReadonlySet<SettingKind> = new Set(['rounding', 'segment']);
 /** How many of the workload's own large sizes a limit is set around. */
 const OWN_SIZES = 3;
 
@@ -91,9 +92,10 @@ export function refinements(setting: Setting): Setting[] {
 
 /**
  * The settings string of a base with changes; null where they contradict each other, where one would never act (expandable segments are not
- * collected), or where reserved memory would grow without end.
+ * collected; pages of the policy `paged` know neither segments nor limits), or where reserved memory would grow without end.
  */
 export function combine(base: Config, settings: readonly Setting[], policy: PolicyName): string | null {
+  if (policy === 'paged' && !settings.every(({ kind }) => ACT_ON_PAGES.has(kind))) return null;
   const { maxNonSplitRounding, largeSegmentSize } = base;
   const follows = maxNonSplitRounding === largeSegmentSize;
   const start: Partial<Config> = Object.fromEntries(

@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import type { PolicyName } from '../../allocator/policy.js';
+import { POLICIES, type PolicyName } from '../../allocator/policy.js';
 import { checkSettings } from '../../analysis/conf/settings-check.js';
 import { evaluateSettings } from '../../analysis/tune/tune.js';
 import { readInput, workloadOf } from '../input.js';
@@ -35,11 +35,7 @@ export function register(program: Command): void {
     .option('--torch <version>', 'a PyTorch release, as 2.1')
     .option('--trace <file>', 'a trace or a snapshot to show the effect on')
     .option('--capacity <size>', 'bytes of the device for --trace (default: room for everything)', sizeOption)
-    .addOption(
-      new Option('--policy <policy>', 'whose decisions, for --trace')
-        .choices(['pytorch', 'default'])
-        .default('pytorch'),
-    )
+    .addOption(new Option('--policy <policy>', 'whose decisions, for --trace').choices(POLICIES).default('pytorch'))
     .option('--json', 'print one JSON document on stdout')
     .option('-o, --output <file>', 'write the JSON document to a file')
     .addHelpText('after', HELP)

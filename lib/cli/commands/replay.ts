@@ -3,6 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
+import { POLICIES, type PolicyName } from '../../allocator/policy.js';
 import type { ReplayReport } from '../../analysis/replay/format.js';
 import { type ReplayResult, replay } from '../../analysis/replay/replay.js';
 import {
@@ -26,7 +27,7 @@ import { type ReplayedSnapshot, renderReplay } from '../render/replay.js';
 interface Options {
   readonly conf?: string;
   readonly capacity?: number;
-  readonly policy: 'pytorch' | 'default';
+  readonly policy: PolicyName;
   readonly backend: 'sim' | 'mock' | 'cuda';
   readonly device?: number;
   readonly from?: number;
@@ -48,7 +49,7 @@ const HELP = `
 A trace has one operation a line (a <id> <bytes> <stream>, f <id>, ...), plain or gzip.
 
 A snapshot (PyTorch's pickle, or ours) is first replayed exactly: from the state before its first event, under the settings it was
-recorded with. "fidelity" says how many allocations were placed at the recorded address. With --conf, --capacity, --policy default
+recorded with. "fidelity" says how many allocations were placed at the recorded address. With --conf, --capacity, another --policy
 or --backend its requests are then run under those; what was there before the first event is allocated first.
 
 With --from and --to the results are those of a part (operations of a trace, events of a snapshot): what is before --from is carried
@@ -70,7 +71,7 @@ export function register(program: Command): void {
       "bytes of the device (default: 1TiB, so that nothing runs out; cuda: the card's)",
       sizeOption,
     )
-    .addOption(new Option('--policy <policy>', 'whose decisions').choices(['pytorch', 'default']).default('pytorch'))
+    .addOption(new Option('--policy <policy>', 'whose decisions').choices(POLICIES).default('pytorch'))
     .addOption(new Option('--backend <backend>', 'what it runs on').choices(['sim', 'mock', 'cuda']).default('sim'))
     .option('--device <number>', 'device of the snapshot (default: the first with events)', countOption)
     .option('--from <operation>', 'first operation of the results', countOption)

@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseConfig } from '../../allocator/config-parser.js';
 import { formatConfig } from '../../allocator/format-config.js';
-import type { PolicyName } from '../../allocator/policy.js';
+import { POLICIES, type PolicyName } from '../../allocator/policy.js';
 import { searchSettings, type TunedSetting } from '../../analysis/tune/tune.js';
 import { CudallocError } from '../../errors.js';
 import { readInput, workloadOf } from '../input.js';
@@ -17,7 +17,7 @@ import { TunePool } from '../tune-pool.js';
 
 interface Options {
   readonly capacity?: number;
-  readonly policy: PolicyName | 'both';
+  readonly policy: PolicyName | 'both' | 'all';
   readonly conf: readonly string[];
   readonly jobs?: number;
   readonly top: number;
@@ -27,6 +27,8 @@ interface Options {
 }
 
 const HELP = `
+--policy both: pytorch and default; all: paged too, which few settings concern.
+
 Each setting is tried by running the recorded requests on a simulated device: with room for everything, and on ever smaller
 devices until memory runs out (in steps of 2 MiB; retries are allowed). Best first: the smallest device, then the least
 reserved, the fewest driver calls, the shortest string. Whether a workload survives is not monotone in the capacity: the
@@ -44,7 +46,7 @@ export function register(program: Command): void {
     .argument('<file>', 'trace or snapshot')
     .option('--capacity <size>', 'bytes of the device it has to fit on', sizeOption)
     .addOption(
-      new Option('--policy <policy>', 'whose decisions').choices(['pytorch', 'default', 'both']).default('pytorch'),
+      new Option('--policy <policy>', 'whose decisions').choices([...POLICIES, 'both', 'all']).default('pytorch'),
     )
     .option('--conf <settings>', 'also try these settings; may be given several times', collectConf, [])
     .option('--jobs <count>', 'worker threads (default: one for each core)', countOption)
@@ -72,7 +74,7 @@ async function runTune(path: string, options: Options): Promise<number> {
   const { capacity = null, salvage = false } = options;
   const input = readInput(path, { salvage });
   const workload = workloadOf(input);
-  const policies: PolicyName[] = options.policy === 'both' ? ['pytorch', 'default'] : [options.policy];
+  const policies = policiesOf(options.policy);
   const search = searchSettings(workload, { policies, extra: options.conf });
   const jobs = Math.max(1, options.jobs ?? availableParallelism());
   const settings = await drive(search, new TunePool({ path, salvage, capacity }, jobs));
@@ -90,6 +92,11 @@ async function runTune(path: string, options: Options): Promise<number> {
   if (options.output !== undefined) writeFileSync(options.output, document);
   process.stdout.write(options.json ? document : `${renderTune(report, options.top)}\n`);
   return capacity !== null && !settings.some(({ survives }) => survives) ? 1 : 0;
+}
+
+function policiesOf(chosen: Options['policy']): readonly PolicyName[] {
+  if (chosen === 'all') return POLICIES;
+  return chosen === 'both' ? ['pytorch', 'default'] : [chosen];
 }
 
 async function drive(search: ReturnType<typeof searchSettings>, pool: TunePool): Promise<TunedSetting[]> {

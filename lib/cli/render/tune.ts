@@ -128,12 +128,14 @@ function keysOf(conf: string): string[] {
 /** For a shell; lists are quoted, since brackets mean something there. */
 function lineToPaste({ conf, policy }: TunedSetting): string {
   const quoted = /[[\]>]/.test(conf) ? `'${conf}'` : conf;
-  if (policy === 'default') return `export CUDALLOC_CONF=${quoted} CUDALLOC_POLICY=default`;
+  if (policy !== 'pytorch') {
+    return `export ${conf === '' ? '' : `CUDALLOC_CONF=${quoted} `}CUDALLOC_POLICY=${policy}`;
+  }
   return `export ${settingsVariable(null).name}=${quoted}`;
 }
 
 function notes({ conf, policy }: TunedSetting): string[] {
-  if (policy === 'default') return ["The policy default is this package's, not PyTorch's."];
+  if (policy !== 'pytorch') return [`The policy ${policy} is this package's, not PyTorch's.`];
   const needs = keysOf(conf).flatMap((key) => {
     const versions = optionVersions(key);
     return versions === undefined ? [] : [`${key} needs PyTorch ${sinceWhen(versions)}`];
