@@ -12,6 +12,7 @@ export type { MemPool } from './allocator/mem-pool.js';
 export type { DumpOnOutOfMemory } from './allocator/oom-dump.js';
 export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './allocator/options.js';
 export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
+export type { PausedContent } from './allocator/pause.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
 export type { PressureHandler } from './allocator/pressure-handlers.js';
 export type { ReplayReport } from './analysis/replay/format.js';
@@ -42,7 +43,9 @@ export type {
   MemoryInfo,
   MockControls,
   OpenDeviceOptions,
+  PageOffers,
   Stream,
+  TrimRequests,
 } from './device/types.js';
 export type { DumpSnapshotOptions } from './dump-snapshot.js';
 export * from './errors.js';

@@ -4,6 +4,7 @@ import type { Device, MemoryInfo } from '../device/types.js';
 import { DriverError, OutOfMemoryError, type PoolFigures } from '../errors.js';
 import { PageRange } from '../pages/page-range.js';
 import { formatSize } from '../units.js';
+import { pageBytesOf } from './address-reservation.js';
 import { ALLOCATED, type Block, FREE, LENT, PENDING, UNMAPPED } from './block.js';
 import { SMALL } from './block-pool.js';
 import type { FreeList } from './free-list.js';
@@ -162,7 +163,7 @@ function outOfMemoryError(
   const verdict = judge({
     requested,
     rounded,
-    wanted,
+    wanted: heap.policy.paged || heap.expandable ? wholePages(rounded, pageBytesOf(list, heap.config, device)) : wanted,
     free: memory.free,
     total: memory.total,
     limit,
@@ -195,6 +196,10 @@ function outOfMemoryError(
     snapshot,
   };
   return new OutOfMemoryError(wording(figures, details, device), details);
+}
+
+function wholePages(bytes: number, pageBytes: number): number {
+  return Math.ceil(bytes / pageBytes) * pageBytes;
 }
 
 function wording(figures: readonly string[], details: OutOfMemoryError['details'], device: Device): string {

@@ -182,4 +182,13 @@ describe('in a real allocator', () => {
     const { verdict } = failure(allocator, 30);
     expect(verdict).toMatchObject({ kind: 'unknown', advice: null });
   });
+
+  test.each(['default', 'paged'] as const)('%s: a page that does not fit into what is left is no riddle', (policy) => {
+    const device = open('sim', { capacity: 55 * MIB });
+    const conf = 'expandable_segments:True,expandable_segments_page_size:20971520';
+    const allocator = new CachingAllocator({ device, policy, conf });
+    allocator.malloc(40 * MIB);
+    const error = thrownBy(() => allocator.malloc(12 * MIB)) as OutOfMemoryError;
+    expect(error.verdict).toMatchObject({ kind: 'full', shortBy: 5 * MIB });
+  });
 });
