@@ -185,6 +185,7 @@ describe('the policy', () => {
       growthIsAtomic: true,
       reservesWithinDevice: false,
       asksOthers: false,
+      compactsOnPressure: false,
       searchAfterEvents: false,
       oversizeIgnoresExpandable: false,
     });
