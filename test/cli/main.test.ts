@@ -37,7 +37,7 @@ describe('bad usage is one line on stderr and status 2', () => {
     [['replay', rule('best-fit'), '--capacity', '12parsecs'], /unknown unit "parsecs"/],
     [['replay', rule('best-fit'), '--capacity', '0'], /0 bytes/],
     [['replay', rule('best-fit'), '--capacity', '-5'], /capacity/],
-    [['replay', rule('best-fit'), '--policy', 'paged'], /Allowed choices are pytorch, default/],
+    [['replay', rule('best-fit'), '--policy', 'roomy'], /Allowed choices are pytorch, default, paged/],
     [['replay', rule('best-fit'), '--backend', 'gpu'], /Allowed choices are sim, mock, cuda/],
     [['replay', rule('best-fit'), '--from', '1.5'], /not a whole number/],
     [['replay', rule('best-fit'), '--to', '100000'], /--to: 100000 is beyond the \d+ operations there are/],
