@@ -47,7 +47,19 @@ export interface DeviceProperties {
   multiprocessors: number;
   /** Bytes; 0 without virtual memory. */
   granularity: number;
-  features: { virtualMemory: Feature; cudaMalloc: Feature; kernels: Feature };
+  features: { virtualMemory: Feature; sharing: Feature; cudaMalloc: Feature; kernels: Feature };
+}
+
+/** Where other processes of the machine find an exported page. */
+export interface PageExport {
+  /** Process that has it. */
+  process: number;
+  /** Number of the file descriptor there. */
+  descriptor: number;
+  /** Number of a second one, whose file holds the token for as long as the first one is open. */
+  witness: number;
+  /** Never the same twice. */
+  token: string;
 }
 
 /** What `doctor` prints about the CUDA backend; never throws for a missing driver. */
@@ -128,8 +140,11 @@ export interface Binding {
   // addon/virtual_memory.cc -----------------------------------------------------------------------------------------
   addressReserve(device: DeviceId, bytes: number, alignment: number): number;
   addressFree(device: DeviceId, address: number, bytes: number): void;
-  /** Fills `handles` with new pages. */
-  memCreate(device: DeviceId, pageBytes: number, handles: Int32Array): void;
+  /**
+   * Fills `handles` with new pages.
+   * @param shareable for `memExport`; `_UNSUPPORTED` where that does not work.
+   */
+  memCreate(device: DeviceId, pageBytes: number, handles: Int32Array, shareable: boolean): void;
   /**
    * Maps each page, then sets access once. A failure unmaps what was mapped. A page that nobody had mapped belongs to this
    * environment from then on: it is released with it.
@@ -171,6 +186,27 @@ export interface Binding {
   onTrimRequest(device: DeviceId, listener: ((bytes: number) => number) | null): void;
   /** Asks the other threads; waits for their answers, at most so long. A thread that waits here itself is passed over. Returns the bytes given back. */
   requestTrim(device: DeviceId, bytes: number, timeoutMs: number): number;
+
+  // addon/sharing.cc: `_UNSUPPORTED` where the feature `sharing` does not work ---------------------------------------
+  /**
+   * Where other processes find a shareable page of this opening: its descriptor, opened by the first call and closed when the page is
+   * released. `_INVALID_ADDRESS` for a page that was not made shareable.
+   */
+  memExport(device: DeviceId, handle: PageHandle): PageExport;
+  /**
+   * A page of another process, of so many bytes; unmapped. Released as any other page; nothing of the capacity is taken for it. `_USE_AFTER_FREE` when
+   * the other process shares it no more, `_UNSUPPORTED` when the kernel lets nobody take its descriptor.
+   */
+  memImport(
+    device: DeviceId,
+    bytes: number,
+    process: number,
+    descriptor: number,
+    witness: number,
+    token: string,
+  ): PageHandle;
+  /** The same behind a descriptor of this process, which stays open. */
+  memImportDescriptor(device: DeviceId, bytes: number, descriptor: number): PageHandle;
 
   // addon/stream.cc -------------------------------------------------------------------------------------------------
   streamCreate(device: DeviceId, nonBlocking: boolean, priority: number): StreamId;

@@ -8,6 +8,7 @@ export type { Config } from './allocator/config.js';
 export { type Dialect, type ParseOptions, parseConfig } from './allocator/config-parser.js';
 export type { CopyRange, DeviceBuffer } from './allocator/device-buffer.js';
 export type { HistoryOptions, MemoryHistory } from './allocator/history.js';
+export type { ImportOptions } from './allocator/imported-memory.js';
 export type { MemPool } from './allocator/mem-pool.js';
 export type { DumpOnOutOfMemory } from './allocator/oom-dump.js';
 export type { AllocateAsyncOptions, AllocateOptions, AllocatorOptions } from './allocator/options.js';
@@ -15,6 +16,7 @@ export type { OutOfMemoryInfo } from './allocator/out-of-memory.js';
 export type { PausedContent } from './allocator/pause.js';
 export type { Mends, Policy, PolicyName } from './allocator/policy.js';
 export type { PressureHandler } from './allocator/pressure-handlers.js';
+export type { ShareableHandle } from './allocator/shareable-handle.js';
 export type { ReplayReport } from './analysis/replay/format.js';
 export { replay, type SnapshotReplayResult } from './analysis/replay/input.js';
 export type { ReplayOptions, ReplayResult } from './analysis/replay/replay.js';
@@ -43,7 +45,9 @@ export type {
   MemoryInfo,
   MockControls,
   OpenDeviceOptions,
+  PageExport,
   PageOffers,
+  PageSharing,
   Stream,
   TrimRequests,
 } from './device/types.js';

@@ -11,6 +11,8 @@ import {
   UseAfterFreeError,
   WrongThreadError,
 } from '../errors.js';
+import type { SharedRange } from '../pages/shared-range.js';
+import type { Frame } from '../snapshot/model.js';
 import { formatSize } from '../units.js';
 import { refuseAddress, refuseOwned } from './address-errors.js';
 import { AddressReservation } from './address-reservation.js';
@@ -26,6 +28,7 @@ import { type BufferOwner, DeviceBuffer } from './device-buffer.js';
 import { environment } from './environment.js';
 import type { FreeList } from './free-list.js';
 import { Heap } from './heap.js';
+import { ImportedMemory, type ImportOptions } from './imported-memory.js';
 import { MemPool } from './mem-pool.js';
 import { MemoryReports } from './memory-reports.js';
 import type { MemorySource } from './memory-source.js';
@@ -46,6 +49,9 @@ import type { PressureHandler } from './pressure-handlers.js';
 import { PytorchMemory } from './pytorch-memory.js';
 import type { RestoredSegment } from './restore.js';
 import { roundSize, SMALL_SIZE, TINY_SIZE } from './rounding.js';
+import { isExpandable } from './segment.js';
+import type { ShareableHandle } from './shareable-handle.js';
+import { checkShareable, ShareableMemory } from './shareable-memory.js';
 
 const TINY_UNITS = TINY_SIZE / UNIT;
 const SMALL_UNITS = SMALL_SIZE / UNIT;
@@ -69,12 +75,13 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   readonly #pause: Pause;
   readonly #buffers: Buffers;
   readonly #compaction: Compaction;
+  readonly #shareable: ShareableMemory;
+  readonly #imported: ImportedMemory;
   readonly #defaultStream: Stream;
   /** Where requests are served from: the default pools, or those of `withMemPool`. */
   #pools: Pools;
   /** Sizes up to this need no more than rounding up to a unit. */
   #quickBytes = 0;
-  #poolNumbers = 0;
   #closed = false;
 
   constructor(options: AllocatorOptions) {
@@ -95,9 +102,11 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
     const Memory = heap.policy.paged ? PagedMemory : PytorchMemory;
     this.#memory = new Memory(heap, this.device, this.#deferred, this.#addresses);
     this.#others = new OtherAllocators(this.device, (bytes) => this.trim(Math.max(0, heap.cached - bytes)));
-    this.#buffers = new Buffers(options.leakWarnings ?? true, (memory) => {
+    const leakWarnings = options.leakWarnings ?? true;
+    this.#buffers = new Buffers(leakWarnings, (memory) => {
       this.#freeOwned(memory);
     });
+    this.#imported = new ImportedMemory(this.device, leakWarnings);
     this.#compaction = new Compaction(heap, this.device, this.#buffers, {
       blockAt: (address) => this.#live.at(this.#live.indexOf(address)),
       moved: (memory, to) => {
@@ -112,12 +121,13 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
       others: this.#others,
       compaction: this.#compaction,
     };
-    this.#pause = new Pause(heap, this.device, parts);
     const { dumpOnOutOfMemory } = options;
     this.#misses = new PoolMisses(heap, this.device, parts, {
       assertOpen: () => this.#assertOpen(),
       dumpOnOutOfMemory,
     });
+    this.#shareable = new ShareableMemory(heap, this.device, { ...parts, misses: this.#misses });
+    this.#pause = new Pause(heap, this.device, { ...parts, shareable: this.#shareable });
     if (!virtualMemory.works) heap.expandableRefused = virtualMemory.reason;
     if (config.perProcessMemoryFraction !== null) this.setPerProcessMemoryFraction(config.perProcessMemoryFraction);
   }
@@ -194,7 +204,7 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   baseAllocation(address: number): { base: number; size: number } {
     const block = this.#live.get(address);
     if (block === null) return this.#refuse(address);
-    if (block.segment.range !== null) {
+    if (isExpandable(block.segment.range)) {
       throw new UnsupportedError(
         'a block of an expandable segment has no base allocation: its segment grows and shrinks',
       );
@@ -207,13 +217,42 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   /** As `malloc`, but the result knows its size, checks its use and can be freed once. */
   allocate(bytes: number, options: AllocateOptions = {}): DeviceBuffer {
     const stream = options.stream ?? this.#defaultStream;
-    const { pool, movable = false } = options;
+    const { pool, movable = false, shareable = false } = options;
+    if (shareable) return this.#allocateShareable(bytes, options, stream);
     const address =
       pool === undefined ? this.malloc(bytes, stream) : this.withMemPool(pool, () => this.malloc(bytes, stream));
-    const memory = new BufferMemory(address, bytes, movable, this.#heap.history?.captureFrames() ?? null);
+    return this.#bufferIn(new BufferMemory(address, bytes, { movable, frames: this.#frames() }), stream);
+  }
+
+  #allocateShareable(bytes: number, options: AllocateOptions, stream: Stream): DeviceBuffer {
+    checkShareable(options);
+    if (stream.device !== this.device) refuseStream();
+    if (this.#roundCarefully(bytes) === 0) return this.#bufferIn(new BufferMemory(0, 0), stream);
+    const block = this.#shareable.allocate(bytes, stream);
+    this.#live.set(block.address, block);
+    const shared = block.segment.range as SharedRange;
+    return this.#bufferIn(new BufferMemory(block.address, bytes, { shared, frames: this.#frames() }), stream);
+  }
+
+  #bufferIn(memory: BufferMemory, stream: Stream): DeviceBuffer {
     const buffer = new DeviceBuffer(this, memory, stream);
-    if (address !== 0) this.#buffers.add(buffer, memory);
+    if (memory.address !== 0) this.#buffers.add(buffer, memory);
     return buffer;
+  }
+
+  #frames(): readonly Frame[] | null {
+    return this.#heap.history?.captureFrames() ?? null;
+  }
+
+  /**
+   * A buffer in the memory of another process's shareable buffer, at an address of this process. The memory stays until both have freed theirs. The same
+   * handle again shows the same memory at the same address. Nothing of it is counted here. Freeing it is synchronising.
+   * @param options.stream what the buffer's work is ordered on; the processes order it among each other themselves
+   * @throws UseAfterFreeError when the other process has freed it or ended, UnsupportedError when the kernel does not let its descriptor be taken
+   */
+  importHandle(handle: ShareableHandle, options: ImportOptions = {}): DeviceBuffer {
+    this.#assertOpen();
+    return this.#imported.import(handle, options);
   }
 
   /**
@@ -221,15 +260,17 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
    * handlers, and fails only when neither helps.
    */
   async allocateAsync(bytes: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
-    const { signal, stream = this.#defaultStream, pool, movable } = options;
+    const { signal, pool, ...wanted } = options;
+    const { stream = this.#defaultStream, shareable = false } = wanted;
+    if (shareable) checkShareable(options);
     signal?.throwIfAborted();
     // What is in force at the call holds, whatever is when the waiting ends.
     const pools = pool === undefined ? this.#pools : MemPool.poolOf(pool, this);
     return this.#misses.serveAsync({
       bytes,
       signal,
-      mayHit: () => this.#mayHit(bytes, stream, pools),
-      allocate: () => this.#within(pools, () => this.allocate(bytes, { stream, movable: movable ?? false })),
+      mayHit: () => !shareable && this.#mayHit(bytes, stream, pools),
+      allocate: () => this.#within(pools, () => this.allocate(bytes, wanted)),
     });
   }
 
@@ -276,6 +317,7 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
     const before = this.#heap.reserved;
     this.#deferred.synchronize();
     this.#memory.flush(bytes);
+    this.#shareable.releaseKept();
     return before - this.#heap.reserved;
   }
 
@@ -340,9 +382,7 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   /** A pool that shares no memory with the others. */
   createMemPool(): MemPool {
     this.#assertOpen();
-    const pool = new PrivatePool(++this.#poolNumbers);
-    this.#heap.privatePools.add(pool);
-    return new MemPool(this, pool);
+    return new MemPool(this, this.#heap.addPrivatePool());
   }
 
   /** Runs `fn`; what it allocates comes from the pool. `fn` is synchronous: across an await use `allocate(bytes, { pool })`. */
@@ -369,6 +409,8 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   }
 
   protected override otherStats(): Record<string, number> {
+    const stats = this.#memory.stats();
+    const unreleased = 'cudalloc.unreleased_page_bytes';
     return {
       'cudalloc.reserved_address_bytes': this.#addresses.bytes,
       'cudalloc.reservation_step_downs': this.#addresses.stepDowns,
@@ -376,7 +418,10 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
       'cudalloc.compactions': this.#compaction.moves,
       'cudalloc.compacted_bytes': this.#compaction.bytes,
       'cudalloc.expandable_segments_refused': this.#heap.expandableRefused === '' ? 0 : 1,
-      ...this.#memory.stats(),
+      'cudalloc.shareable_bytes': this.#shareable.bytes,
+      'cudalloc.imported_bytes': this.#imported.bytes,
+      ...stats,
+      [unreleased]: (stats[unreleased] ?? 0) + this.#shareable.unreleasedBytes,
     };
   }
 
@@ -408,6 +453,8 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
       if (this.device.closed) return this.#forgetAll();
       this.device.synchronize();
       this.#deferred.destroy();
+      this.#imported.close();
+      this.#shareable.dismantle();
       this.#memory.dismantle();
       this.#forgetAll();
     } catch (error) {
@@ -430,12 +477,20 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
   #forgetAll(): void {
     // Not earlier: who asks meanwhile waits until everything has been given back.
     this.#others.end();
+    this.#imported.forgetAll();
     this.#heap.forgetAll();
   }
 
   #freeOwned(memory: BufferMemory): void {
-    this.#free(memory.address);
+    if (memory.shared === null) this.#free(memory.address);
+    else this.#freeShareable(memory.address);
     this.#buffers.disown(memory);
+  }
+
+  #freeShareable(address: number): void {
+    const index = this.#live.indexOf(address);
+    this.#shareable.free(this.#live.at(index));
+    this.#live.deleteAt(index);
   }
 
   /** Runs `fn` with requests served from these pools. */

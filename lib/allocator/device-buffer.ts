@@ -1,9 +1,10 @@
 // The safe level: device memory as an object with bounds, a life, and an order of work. Must not know how memory is found.
 
 import type { Device, Stream } from '../device/types.js';
-import { DoubleFreeError, PausedError, UseAfterFreeError } from '../errors.js';
+import { DoubleFreeError, PausedError, UnsupportedError, UseAfterFreeError } from '../errors.js';
 import { formatSize } from '../units.js';
 import type { BufferMemory } from './buffer-memory.js';
+import type { ShareableHandle } from './shareable-handle.js';
 
 /** What a buffer needs of its allocator. */
 export interface BufferOwner {
@@ -187,6 +188,24 @@ export class DeviceBuffer {
   }
 
   /**
+   * What another process imports the memory by (`importHandle`): plain data, valid until the buffer is freed, the same every time. What the buffer's stream
+   * has written so far is there. Synchronising.
+   * @throws UnsupportedError unless it was allocated as `shareable`
+   */
+  exportHandle(): ShareableHandle {
+    this.#assertLive();
+    const { shared } = this.#memory;
+    if (shared === null) {
+      throw new UnsupportedError(
+        'the buffer was not allocated as one to share; use allocate(bytes, { shareable: true })',
+      );
+    }
+    this.stream.synchronize();
+    const { backend, uuid } = this.device;
+    return { backend, device: uuid, size: this.size, bytes: shared.bytes, ...shared.export() };
+  }
+
+  /**
    * Gives the memory back, after asynchronous copies under way. Constant, plus an event for each recorded stream.
    * @throws DoubleFreeError the second time
    */
@@ -224,7 +243,8 @@ export class DeviceBuffer {
 
   #check(offset: number, length: number): void {
     this.#assertLive();
-    if (this.#owner.paused) throw new PausedError('the allocator of this buffer is paused; resume() it first');
+    if (this.#owner.paused && this.#memory.shared === null)
+      throw new PausedError('the allocator of this buffer is paused; resume() it first');
     const fits = Number.isSafeInteger(offset) && Number.isSafeInteger(length) && offset >= 0 && length >= 0;
     if (!fits || offset + length > this.size) {
       throw new RangeError(`${length} bytes from offset ${offset} on do not lie in a buffer of ${this.size} bytes`);

@@ -4,14 +4,14 @@
 
 import type { Stream } from '../device/types.js';
 import { ALLOCATED, type Block, BlockFactory, FREE, PENDING, UNIT, UNMAPPED } from './block.js';
-import { BlockPool, eachPool, LARGE, type Pools, type PrivatePool, SMALL } from './block-pool.js';
+import { BlockPool, eachPool, LARGE, type Pools, PrivatePool, SMALL } from './block-pool.js';
 import { Clock } from './clock.js';
 import type { Config } from './config.js';
 import type { FreeList } from './free-list.js';
 import { type MemoryHistory, RECORD_ALLOC, RECORD_FREE_COMPLETED, RECORD_FREE_REQUESTED } from './history.js';
 import type { Policy } from './policy.js';
 import { SMALL_SIZE } from './rounding.js';
-import { type MappedRange, Segment } from './segment.js';
+import { isExpandable, type MappedRange, Segment } from './segment.js';
 import { ACTIVE_BYTES, OVERSIZE_ALLOCATIONS, RESERVED_BYTES, Stats } from './stats.js';
 
 const SMALL_UNITS = SMALL_SIZE / UNIT;
@@ -41,6 +41,7 @@ export class Heap implements Pools {
   #config: Config;
   #limit = Number.POSITIVE_INFINITY;
   #sequence = 0;
+  #poolNumbers = 0;
   #expandableSegments = 0;
   // What follows from the settings, kept for the hot path; in units where it is a size.
   /** Best fit alone decides: no split limit, no collection, no expandable segment. */
@@ -121,6 +122,13 @@ export class Heap implements Pools {
     this.#leastUnsplit = mapped ? Number.MAX_SAFE_INTEGER : this.#oversize;
   }
 
+  /** A pool that shares nothing with the others. */
+  addPrivatePool(): PrivatePool {
+    const pool = new PrivatePool(++this.#poolNumbers);
+    this.privatePools.add(pool);
+    return pool;
+  }
+
   /** Takes in a range that the device has just given, as one block. */
   addSegment(at: { address: number; size: number }, list: FreeList, range: MappedRange | null): Segment {
     const sequence = this.#sequence++;
@@ -130,14 +138,14 @@ export class Heap implements Pools {
       size: at.size,
       stream: list.stream,
       segmentType,
-      isExpandable: range !== null,
+      isExpandable: isExpandable(range),
     });
     const frames = this.history?.captureFrames() ?? null;
     const segment = new Segment({ ...at, sequence, order, frames }, list, range);
     segment.first = this.factory.make(segment, 0, at.size / UNIT);
     this.segments.add(segment);
     if (list.pool.owner !== null) list.pool.owner.segments++;
-    if (range !== null) this.#expandableSegments++;
+    if (isExpandable(range)) this.#expandableSegments++;
     this.#deriveRules();
     return segment;
   }
@@ -147,7 +155,7 @@ export class Heap implements Pools {
     this.segments.delete(segment);
     this.factory.recycle(segment.first);
     if (segment.list.pool.owner !== null) segment.list.pool.owner.segments--;
-    if (segment.range !== null) this.#expandableSegments--;
+    if (isExpandable(segment.range)) this.#expandableSegments--;
     this.#deriveRules();
   }
 

@@ -38,6 +38,11 @@ export interface AllocateOptions {
   readonly pool?: MemPool;
   /** The memory may be moved while nobody has its address: by `compact`, and before a request fails. Default false. */
   readonly movable?: boolean;
+  /**
+   * Other processes may map the memory, too: `exportHandle` of the buffer says how. It has pages of its own, in whole granules of the device (2 MiB), which
+   * neither come from the cache nor return to it, and which `pause` leaves alone. Freeing it is synchronising. Default false.
+   */
+  readonly shareable?: boolean;
 }
 
 export interface AllocateAsyncOptions extends AllocateOptions {

@@ -3,12 +3,14 @@
 
 import type { Device } from '../device/types.js';
 import { ConfigError, DeviceOutOfMemoryError } from '../errors.js';
+import { SharedRange } from '../pages/shared-range.js';
 import { ALLOCATED, type Block, PENDING } from './block.js';
 import { LARGE, SMALL } from './block-pool.js';
 import type { DeferredFrees } from './deferred-frees.js';
 import type { Heap } from './heap.js';
 import type { MemorySource } from './memory-source.js';
 import type { OtherAllocators } from './other-allocators.js';
+import type { ShareableMemory } from './shareable-memory.js';
 import { RESERVED_BYTES } from './stats.js';
 
 /** What becomes of the contents: they are kept in host memory, or lost. */
@@ -33,6 +35,8 @@ export interface PauseParts {
   readonly memory: MemorySource;
   readonly deferred: DeferredFrees;
   readonly others: OtherAllocators;
+  /** Stays, since other processes have it mapped. */
+  readonly shareable: ShareableMemory;
 }
 
 export class Pause {
@@ -63,7 +67,7 @@ export class Pause {
       throw new ConfigError(`content is 'keep' or 'drop', not ${value}`, { key: 'content', value });
     }
     const heap = this.#heap;
-    const { memory, deferred } = this.#parts;
+    const { memory, deferred, shareable } = this.#parts;
     const before = heap.reserved;
     deferred.synchronize();
     memory.flush(0);
@@ -72,9 +76,10 @@ export class Pause {
     memory.suspend();
     const kinds = [SMALL, LARGE] as const;
     const reserved = new Map(kinds.map((kind) => [kind, heap.stats.values(RESERVED_BYTES, kind).current]));
+    reserved.set(LARGE, (reserved.get(LARGE) ?? 0) - shareable.bytes);
     for (const [kind, bytes] of reserved) heap.stats.decrease(RESERVED_BYTES, kind, bytes);
     this.#paused = { saved, reserved };
-    return before;
+    return before - shareable.bytes;
   }
 
   /** Returns the bytes taken from the device again. @throws DeviceOutOfMemoryError; it stays paused then */
@@ -107,10 +112,11 @@ export class Pause {
     }
   }
 
-  /** The contents of all live blocks. */
+  /** The contents of all live blocks of memory that goes. */
   #save(): Saved[] {
     const saved: Saved[] = [];
-    for (const { first } of this.#heap.segments) {
+    for (const { first, range } of this.#heap.segments) {
+      if (range instanceof SharedRange) continue;
       for (let block: Block | null = first; block !== null; block = block.next) {
         if (block.state !== ALLOCATED && block.state !== PENDING) continue;
         for (let at = 0; at < block.size; at += LONGEST_COPY) {

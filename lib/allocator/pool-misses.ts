@@ -25,6 +25,9 @@ export interface AsyncRequest<T extends object> {
   allocate(): T;
 }
 
+/** Where memory is taken from. */
+type Source = Pick<MemorySource, 'climb'>;
+
 /** Whom it asks. */
 export interface MissParts {
   readonly memory: MemorySource;
@@ -77,9 +80,10 @@ export class PoolMisses {
   /**
    * A free block for a request of so many units, still in its list. May synchronise.
    * @param requested bytes before rounding, for the failure's text
+   * @param source left out: the allocator's own
    * @throws OutOfMemoryError, DriverError
    */
-  serve(list: FreeList, units: number, requested: number): Block {
+  serve(list: FreeList, units: number, requested: number, source: Source = this.#memory): Block {
     const size = units * UNIT;
     const trial = this.#trial ?? { shortage: null };
     // Handlers and observers may allocate: those requests are others.
@@ -88,8 +92,8 @@ export class PoolMisses {
       trial.shortage ??= this.failures.shortageOf(list, size);
     };
     return (
-      this.#memory.climb(list, size, onShort) ??
-      this.#relieve(list, size, onShort) ??
+      source.climb(list, size, onShort) ??
+      this.#relieve(source, list, size, onShort) ??
       this.failures.raise({ list, requested, rounded: size }, trial.shortage)
     );
   }
@@ -127,12 +131,12 @@ export class PoolMisses {
   }
 
   /** Not PyTorch's, and not counted as its retries: moves buffers, lets the other allocators of this process make room, and the pressure handlers. */
-  #relieve(list: FreeList, size: number, onShort: () => void): Block | null {
+  #relieve(source: Source, list: FreeList, size: number, onShort: () => void): Block | null {
     const { counters } = this.#heap.stats;
     const retry = (): Block | null => {
       this.#assertOpen();
       const retries = counters.num_alloc_retries;
-      const block = this.#heap.find(list, size / UNIT) ?? this.#memory.climb(list, size, onShort);
+      const block = this.#heap.find(list, size / UNIT) ?? source.climb(list, size, onShort);
       counters.num_alloc_retries = retries;
       return block;
     };

@@ -2,13 +2,19 @@
 // with pages mapped where needed). Must not know how it is searched.
 
 import type { PageRange } from '../pages/page-range.js';
+import { SharedRange } from '../pages/shared-range.js';
 import type { VirtualRange } from '../pages/virtual-range.js';
 import type { Frame } from '../snapshot/model.js';
 import type { Block } from './block.js';
 import type { FreeList } from './free-list.js';
 
-/** The addresses of a segment whose memory is mapped page by page: of an expandable one, or of a paged one. */
-export type MappedRange = VirtualRange | PageRange;
+/** The addresses of a segment whose memory is mapped: page by page, of an expandable one or of a paged one, or as a whole, of one that processes share. */
+export type MappedRange = VirtualRange | PageRange | SharedRange;
+
+/** Whether a segment with such addresses grows and shrinks. */
+export function isExpandable(range: MappedRange | null): boolean {
+  return range !== null && !(range instanceof SharedRange);
+}
 
 export class Segment {
   /** Creation number. */

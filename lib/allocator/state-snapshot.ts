@@ -19,7 +19,7 @@ import { SMALL } from './block-pool.js';
 import type { Heap } from './heap.js';
 import type { MemoryHistory } from './history.js';
 import { recordedSettings } from './recorded-settings.js';
-import type { Segment } from './segment.js';
+import { isExpandable, type Segment } from './segment.js';
 
 /** A heap at one moment: all that a snapshot needs but the events, which stay in the history until one is made. */
 export interface HeapState {
@@ -145,7 +145,7 @@ function stretchOf(segment: Segment, parts: readonly Part[], device: Device, sta
     stream: list.stream.id,
     segmentType: list.pool.kind === SMALL ? 'small' : 'large',
     segmentPoolId: list.pool.owner?.id ?? [0, 0],
-    isExpandable: segment.range !== null,
+    isExpandable: isExpandable(segment.range),
     stack: stackOf(segment.frames, stacks),
     blocks: parts.map((part) => blockOf(segment, part, stacks)),
     place: [segment.sequence, start],

@@ -33,6 +33,7 @@ export type FeatureName =
   | 'mock'
   | 'sim'
   | 'expandable_segments'
+  | 'sharing'
   | 'cuda_malloc'
   | 'copies'
   | 'pinned_memory'
@@ -85,10 +86,14 @@ function probeCuda(driver: DriverReport | null): Probe {
 
 function deviceFeatures(
   backend: 'cuda' | 'mock' | null,
-): Pick<Diagnosis['features'], 'expandable_segments' | 'cuda_malloc' | 'copies' | 'pinned_memory' | 'kernels'> {
+): Pick<
+  Diagnosis['features'],
+  'expandable_segments' | 'sharing' | 'cuda_malloc' | 'copies' | 'pinned_memory' | 'kernels'
+> {
   const probe = (attempt: (device: Device) => Probe) => (backend === null ? no(NO_ADDON) : onDevice(backend, attempt));
   return {
     expandable_segments: probe(tryExpandableSegments),
+    sharing: probe(trySharing),
     cuda_malloc: probe(({ features }) => fromFeature(features.cudaMalloc, 'segments come from cudaMalloc')),
     copies: probe(tryCopies),
     pinned_memory: probe((device) => {
@@ -147,6 +152,14 @@ function tryExpandableSegments(device: Device): Probe {
   device.addressFree(address, bytes);
   const instead = refused === '' ? '' : `; ${formatSize(wanted)} were refused (${refused})`;
   return yes(`${formatSize(bytes)} of addresses reserved${instead}`);
+}
+
+/** Exports a page, and imports it again. */
+function trySharing({ granularity, features, sharing }: Device): Probe {
+  if (sharing === null) return fromFeature(features.sharing, '');
+  const made = sharing.create(granularity);
+  sharing.import(granularity, sharing.export(made));
+  return yes('pages are exported as file descriptors');
 }
 
 function reserveStepwise(

@@ -10,6 +10,7 @@ import { NativeControls } from './native-controls.js';
 import { NativeModule } from './native-kernel.js';
 import { NativePageOffers, NativeTrimRequests } from './native-offers.js';
 import { PinnedBuffers } from './native-pinned.js';
+import { NativePageSharing } from './native-sharing.js';
 import { type NativeContext, NativeEvent, NativeStream } from './native-stream.js';
 import type {
   Device,
@@ -21,6 +22,7 @@ import type {
   MemoryInfo,
   MockControls,
   PageOffers,
+  PageSharing,
   Stream,
   TrimRequests,
 } from './types.js';
@@ -29,6 +31,7 @@ export class NativeDevice implements Device {
   readonly backend: 'cuda' | 'mock';
   readonly index: number;
   readonly name: string;
+  readonly uuid: string;
   readonly totalMemory: number;
   readonly granularity: number;
   readonly features: DeviceFeatures;
@@ -36,6 +39,7 @@ export class NativeDevice implements Device {
   readonly mock?: MockControls;
   readonly offers: PageOffers;
   readonly trimRequests: TrimRequests;
+  readonly sharing: PageSharing | null;
   readonly #binding: Binding;
   readonly #id: DeviceId;
   readonly #context: NativeContext;
@@ -56,6 +60,7 @@ export class NativeDevice implements Device {
     this.backend = backend;
     this.index = binding.deviceIndex(this.#id);
     this.name = properties.name;
+    this.uuid = properties.uuid;
     this.totalMemory = properties.totalMemory;
     this.granularity = properties.granularity;
     this.features = deviceFeatures(properties);
@@ -63,6 +68,7 @@ export class NativeDevice implements Device {
     this.defaultStream = new NativeStream(this.#context, 0, 0);
     this.offers = new NativePageOffers(this.#context);
     this.trimRequests = new NativeTrimRequests(this.#context);
+    this.sharing = this.features.sharing.works ? new NativePageSharing(this.#context) : null;
     if (backend === 'mock') this.mock = new NativeControls(this.#context);
   }
 
@@ -106,7 +112,7 @@ export class NativeDevice implements Device {
   memCreate(pageBytes: number, handles: Int32Array): void {
     checkOpen(this);
     checkBytes(pageBytes, 'pageBytes');
-    if (handles.length > 0) this.#binding.memCreate(this.#id, pageBytes, handles);
+    if (handles.length > 0) this.#binding.memCreate(this.#id, pageBytes, handles, false);
   }
 
   memMap(address: number, pageBytes: number, handles: Int32Array): void {
@@ -301,6 +307,7 @@ export class NativeDevice implements Device {
 function deviceFeatures({ features }: DeviceProperties): DeviceFeatures {
   return {
     virtualMemory: feature(features.virtualMemory),
+    sharing: feature(features.sharing),
     cudaMalloc: feature(features.cudaMalloc),
     copies: { works: true },
     kernels: feature(features.kernels),

@@ -27,6 +27,7 @@ export const DEFAULT_CAPACITY = 16 * 1024 ** 3;
 const NO_BYTES = 'the simulated device holds no bytes; use the mock or a CUDA device';
 const FEATURES: DeviceFeatures = {
   virtualMemory: { works: true },
+  sharing: { works: false, reason: NO_BYTES },
   cudaMalloc: { works: true },
   copies: { works: false, reason: NO_BYTES },
   kernels: { works: false, reason: NO_BYTES },
@@ -36,12 +37,14 @@ export class SimDevice implements Device {
   readonly backend = 'sim';
   readonly index: number;
   readonly name = 'Simulated device';
+  readonly uuid = '';
   readonly totalMemory: number;
   readonly granularity = GRANULARITY;
   readonly features = FEATURES;
   readonly defaultStream: Stream;
   readonly mock: MockControls;
   readonly offers = null;
+  readonly sharing = null;
   readonly trimRequests = new TrimListeners();
   readonly #calls = new SimCalls();
   readonly #time = new SimTime(this.#calls);

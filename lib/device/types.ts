@@ -11,6 +11,8 @@ export type Feature = { readonly works: true } | { readonly works: false; readon
 export interface DeviceFeatures {
   /** `cuMemAddressReserve`, `cuMemCreate`, `cuMemMap`: needed by expandable segments. */
   readonly virtualMemory: Feature;
+  /** Pages can be mapped by several processes (`cuMemExportToShareableHandle` with POSIX file descriptors). */
+  readonly sharing: Feature;
   /** Segments come from `cudaMalloc` of a CUDA runtime library; otherwise from `cuMemAlloc` of the same context. */
   readonly cudaMalloc: Feature;
   /** Bytes can be copied in and out (the simulated device has none). */
@@ -154,6 +156,32 @@ export interface PageOffers {
   bytes(): number;
 }
 
+/** Where other processes of the machine find a page: a file descriptor of the process that made it. Plain data, to be sent as such. */
+export interface PageExport {
+  /** Number of that process. */
+  readonly process: number;
+  /** Number of the descriptor there. */
+  readonly descriptor: number;
+  /** Number of a second descriptor there, whose file holds the token for as long as the page is shared. */
+  readonly witness: number;
+  /** Never the same twice. */
+  readonly token: string;
+}
+
+/** Physical memory that several processes map. Its pages are mapped, unmapped and released as others are, in each process on its own. */
+export interface PageSharing {
+  /** A page of so many bytes, a multiple of the granularity, that may be exported. @throws DeviceOutOfMemoryError */
+  create(bytes: number): number;
+  /** Where other processes find a page of `create`, until it is released. The same every time. */
+  export(handle: number): PageExport;
+  /**
+   * A page of another process. It lives until all processes have released it, and takes nothing of this device's capacity.
+   * @param source a number: a descriptor of this process, which stays open
+   * @throws UseAfterFreeError when the other process has released it or ended, UnsupportedError when the kernel does not let descriptors be taken
+   */
+  import(bytes: number, source: PageExport | number): number;
+}
+
 /** Gives back memory that is not in use, about so many bytes, and says how many. */
 export type TrimListener = (bytes: number) => number;
 
@@ -177,6 +205,8 @@ export interface Device {
   /** Ordinal of the device in its backend. */
   readonly index: number;
   readonly name: string;
+  /** The same in every process that sees this card; empty where there is none. */
+  readonly uuid: string;
   /** Total bytes: the card's, or the capacity it was opened with. */
   readonly totalMemory: number;
   /** Smallest unit of physical memory that can be mapped (2 MiB); 0 where there is no virtual memory. */
@@ -189,6 +219,8 @@ export interface Device {
   /** What the threads that have the device open leave to each other; null on the simulated device, which is one thread's. */
   readonly offers: PageOffers | null;
   readonly trimRequests: TrimRequests;
+  /** Null where the feature `sharing` does not work. */
+  readonly sharing: PageSharing | null;
 
   memGetInfo(): MemoryInfo;
 

@@ -8,6 +8,7 @@ static Napi::Object init(Napi::Env env, Napi::Object exports) {
   cudalloc::add_memory(exports);
   cudalloc::add_virtual_memory(exports);
   cudalloc::add_offers(exports);
+  cudalloc::add_sharing(exports);
   cudalloc::add_stream(exports);
   cudalloc::add_kernel(exports);
   cudalloc::add_mock_controls(exports);

@@ -31,6 +31,7 @@ Napi::Object properties_object(Napi::Env env, const DeviceProperties& properties
   result.Set("granularity", static_cast<double>(properties.granularity));
   Napi::Object features = Napi::Object::New(env);
   features.Set("virtualMemory", feature(env, properties.virtual_memory));
+  features.Set("sharing", feature(env, properties.sharing));
   features.Set("cudaMalloc", feature(env, properties.cuda_malloc));
   features.Set("kernels", feature(env, properties.kernels));
   result.Set("features", features);

@@ -23,7 +23,7 @@ Napi::Value mem_create(const Arguments& arguments) {
   Device& device = arguments.device(0);
   const uint64_t page_bytes = arguments.positive_bytes(1, "pageBytes");
   const View<int32_t> handles = arguments.int32_view(2, "handles");
-  device.mem_create(page_bytes, handles.data, handles.length);
+  device.mem_create(page_bytes, handles.data, handles.length, arguments.boolean(3, "shareable"));
   return arguments.env().Undefined();
 }
 

@@ -103,7 +103,8 @@ class Device {
   void enable_peer_access(Device& peer);
 
   // pages.cc. Linear. A page number belongs to the process: any opening of the device may map and release it.
-  void mem_create(uint64_t page_bytes, int32_t* pages, size_t count);
+  // `shareable`: for mem_export. Throws Unsupported.
+  void mem_create(uint64_t page_bytes, int32_t* pages, size_t count, bool shareable = false);
   // Each number becomes -1 as its page is given back; those that are -1 already are passed over. A failure
   // stops there.
   void mem_release(int32_t* pages, size_t count);
@@ -132,6 +133,15 @@ class Device {
   uint64_t mem_trim(uint64_t bytes);
   // Bytes that others have offered. Linear in pages.
   uint64_t mem_offered() const;
+
+  // sharing.cc: pages that other processes may map, too. Throws Unsupported.
+  // Where other processes find a shareable page, the same every time, until the page is given back.
+  DescriptorAddress mem_export(int32_t page);
+  // The page of so many bytes behind another process's descriptor; nothing is counted for it here. Throws as
+  // fetch_descriptor does.
+  int32_t mem_import(uint64_t bytes, const DescriptorAddress& source);
+  // The same for a descriptor of this process, which stays the caller's.
+  int32_t mem_import(uint64_t bytes, int descriptor);
 
   // streams.cc
   int32_t stream_create(bool non_blocking, int priority);
@@ -197,6 +207,7 @@ class Device {
   int call_free(uint64_t address);
 
   void require_virtual_memory() const;
+  void require_sharing() const;
   void check_in_reservation(uint64_t address, uint64_t bytes) const;
   std::vector<CUmemAccessDesc> access_list() const;
   int set_access(uint64_t address, uint64_t bytes);

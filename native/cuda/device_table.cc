@@ -16,6 +16,12 @@ bool SharedDevice::take(uint64_t bytes) {
   return true;
 }
 
+void SharedDevice::forget_page(int32_t id) {
+  const auto it = pages.find(id);
+  if (it->second.sharing != Sharing::kImported) give_back(it->second.bytes);
+  pages.erase(it);
+}
+
 DeviceTable& DeviceTable::instance() {
   // Never destroyed: other threads may still use it while the process ends.
   static DeviceTable* table = new DeviceTable;

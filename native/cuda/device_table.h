@@ -12,19 +12,32 @@
 #include <unordered_map>
 #include <vector>
 
+#include "descriptor.h"
 #include "functions.h"
 
 namespace cudalloc {
 
 class Device;
 
-// One physical allocation of cuMemCreate.
+// Who may map a page besides the environments of this process.
+enum class Sharing {
+  kNone,
+  // Whoever gets the descriptor that it is exported as.
+  kShareable,
+  // Another process made it, and this one counts nothing for it.
+  kImported,
+};
+
+// One physical allocation of cuMemCreate, or of another process.
 struct Page {
   CUmemGenericAllocationHandle handle;
   uint64_t bytes;
   // The opening that gives it back when it ends: its creator, or whoever mapped it since while nobody had it
   // mapped.
   Device* owner;
+  Sharing sharing = Sharing::kNone;
+  // What it is exported as; null until it is.
+  std::unique_ptr<ExportedDescriptor> exported;
   int mapped = 0;
   // Given up by its owner while mapped: goes back to the driver with its last mapping.
   bool released = false;
@@ -59,6 +72,8 @@ struct SharedDevice {
   // Adds to `used` unless that exceeds the limit.
   bool take(uint64_t bytes);
   void give_back(uint64_t bytes) { used.fetch_sub(bytes); }
+  // The driver has the page back. The caller holds the lock.
+  void forget_page(int32_t id);
 };
 
 class DeviceTable {

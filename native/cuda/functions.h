@@ -41,6 +41,8 @@
   X(cuMemMap, cuMemMap, Optional, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
   X(cuMemUnmap, cuMemUnmap, Optional, (CUdeviceptr address, size_t bytes)) \
   X(cuMemSetAccess, cuMemSetAccess, Optional, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count)) \
+  X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, Optional, (void* shareable, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)) \
+  X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, Optional, (CUmemGenericAllocationHandle* handle, void* shareable, int type)) \
   X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, Required, (CUdeviceptr target, const void* source, size_t bytes, CUstream stream)) \
   X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, Required, (void* target, CUdeviceptr source, size_t bytes, CUstream stream)) \
   X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, Required, (CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream)) \

@@ -15,6 +15,10 @@ void Device::mem_offer(const int32_t* pages, size_t count) {
       throw Error(ErrorCode::InvalidAddress,
                   "Page " + std::to_string(pages[i]) + " belongs to another thread.");
     }
+    if (it->second.sharing != Sharing::kNone) {
+      throw Error(ErrorCode::InvalidAddress,
+                  "Page " + std::to_string(pages[i]) + " may be mapped by other processes.");
+    }
   }
   for (size_t i = 0; i < count; ++i) shared_->pages.at(pages[i]).offered = true;
 }

@@ -5,11 +5,12 @@
 
 namespace cudalloc {
 
-void Device::mem_create(uint64_t page_bytes, int32_t* pages, size_t count) {
+void Device::mem_create(uint64_t page_bytes, int32_t* pages, size_t count, bool shareable) {
   require_virtual_memory();
+  if (shareable) require_sharing();
   ContextScope scope(*this);
   refuse_in_capture("creating pages");
-  const CUmemAllocationProp prop = page_properties(device_);
+  const CUmemAllocationProp prop = page_properties(device_, shareable);
   std::lock_guard<std::mutex> lock(shared_->mutex);
   std::vector<int32_t> ids(count);
   for (int32_t& id : ids) id = DeviceTable::instance().next_id();
@@ -19,7 +20,8 @@ void Device::mem_create(uint64_t page_bytes, int32_t* pages, size_t count) {
     const int result = fits ? CUDALLOC_CALL(cuMemCreate, &handle, page_bytes, &prop, 0)
                             : counted(Fn::cuMemCreate, CUDA_ERROR_OUT_OF_MEMORY);
     if (result == CUDA_SUCCESS) {
-      shared_->pages.emplace(ids[i], Page{handle, page_bytes, this});
+      const Sharing sharing = shareable ? Sharing::kShareable : Sharing::kNone;
+      shared_->pages.emplace(ids[i], Page{handle, page_bytes, this, sharing});
       continue;
     }
     if (fits) shared_->give_back(page_bytes);
@@ -36,10 +38,7 @@ void Device::mem_create(uint64_t page_bytes, int32_t* pages, size_t count) {
 int Device::release_page(int32_t id) {
   auto it = shared_->pages.find(id);
   const int result = CUDALLOC_CALL(cuMemRelease, it->second.handle);
-  if (result == CUDA_SUCCESS) {
-    shared_->give_back(it->second.bytes);
-    shared_->pages.erase(it);
-  }
+  if (result == CUDA_SUCCESS) shared_->forget_page(id);
   return result;
 }
 
@@ -86,8 +85,7 @@ void Device::release_virtual_memory(const Release& release) {
     }
     if (!page->second.released || page->second.mapped > 0) continue;
     release(Fn::cuMemRelease, [&] { return CUDALLOC_CALL(cuMemRelease, page->second.handle); });
-    shared_->give_back(page->second.bytes);
-    shared_->pages.erase(page);
+    shared_->forget_page(page->first);
   }
   for (auto& [address, bytes] : reservations_) {
     release(Fn::cuMemAddressFree,

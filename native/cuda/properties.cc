@@ -57,7 +57,7 @@ void find_virtual_memory(const Functions& cuda, CUdevice device, int ordinal, De
     properties.virtual_memory.reason = "The device does not support virtual memory management.";
     return;
   }
-  const CUmemAllocationProp page = page_properties(device);
+  const CUmemAllocationProp page = page_properties(device, false);
   size_t granularity = 0;
   check(cuda, Fn::cuMemGetAllocationGranularity,
         cuda.cuMemGetAllocationGranularity(&granularity, &page, CU_MEM_ALLOC_GRANULARITY_MINIMUM), ordinal);
@@ -65,13 +65,41 @@ void find_virtual_memory(const Functions& cuda, CUdevice device, int ordinal, De
   properties.virtual_memory.works = true;
 }
 
+void find_sharing(const Functions& cuda, CUdevice device, int ordinal, DeviceProperties& properties) {
+  Feature& sharing = properties.sharing;
+  sharing.works = false;
+  if (!properties.virtual_memory.works) {
+    sharing.reason = properties.virtual_memory.reason;
+    return;
+  }
+  if (!cuda.cuMemExportToShareableHandle || !cuda.cuMemImportFromShareableHandle) {
+    sharing.reason = std::string("The driver cannot share memory between processes: it has no ") +
+                     (cuda.cuMemExportToShareableHandle ? "cuMemImportFromShareableHandle."
+                                                        : "cuMemExportToShareableHandle.");
+    return;
+  }
+  int supported = 0;
+  const CUresult result = cuda.cuDeviceGetAttribute(
+      &supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
+  // An older driver does not know the question.
+  if (result != CUDA_ERROR_INVALID_VALUE) check(cuda, Fn::cuDeviceGetAttribute, result, ordinal);
+  if (!supported) {
+    sharing.reason =
+        "The device's memory cannot be shared between processes by file descriptor "
+        "(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED is 0).";
+    return;
+  }
+  sharing.works = true;
+}
+
 }  // namespace
 
-CUmemAllocationProp page_properties(CUdevice device) {
+CUmemAllocationProp page_properties(CUdevice device, bool shareable) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
+  if (shareable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return properties;
 }
 
@@ -96,6 +124,7 @@ DeviceProperties device_properties(const Functions& cuda, int ordinal, const std
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, properties.minor);
   attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, properties.multiprocessors);
   find_virtual_memory(cuda, device, ordinal, properties);
+  find_sharing(cuda, device, ordinal, properties);
   if (!cuda.cudaMalloc) properties.cuda_malloc = {false, runtime_reason};
   return properties;
 }

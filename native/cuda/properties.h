@@ -25,6 +25,8 @@ struct DeviceProperties {
   // Bytes; 0 without virtual memory.
   uint64_t granularity = 0;
   Feature virtual_memory;
+  // Pages can be exported to other processes, and imported from them.
+  Feature sharing;
   Feature cuda_malloc;
   Feature kernels;
 };
@@ -34,7 +36,7 @@ struct DeviceProperties {
 DeviceProperties device_properties(const Functions& functions, int ordinal,
                                    const std::string& runtime_reason);
 
-// How pages are made and whose memory they are.
-CUmemAllocationProp page_properties(CUdevice device);
+// How pages are made and whose memory they are. `shareable`: other processes may get at them.
+CUmemAllocationProp page_properties(CUdevice device, bool shareable);
 
 }  // namespace cudalloc

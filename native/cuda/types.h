@@ -73,6 +73,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
 inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
 inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
 inline constexpr int CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103;
 
 // Flags
 inline constexpr unsigned CU_STREAM_DEFAULT = 0;
@@ -87,6 +88,7 @@ inline constexpr int CU_STREAM_CAPTURE_STATUS_ACTIVE = 1;
 // Virtual memory management
 inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
+inline constexpr int CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1;
 inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_NONE = 0;
 inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
 

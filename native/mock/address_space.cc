@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
+#include <string>
 
 namespace cudalloc::mock {
 namespace {
@@ -87,6 +90,10 @@ class MappingBudget {
 
 MappingBudget budget;
 
+/** How a file that processes share is told from others. */
+constexpr const char* kShareableName = "cudalloc-mock-page";
+constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 int flags_of(Protection protection) {
   switch (protection) {
     case Protection::kRead:
@@ -127,6 +134,34 @@ CUresult MemoryFile::punch(uint64_t offset, uint64_t bytes) {
                    static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return fail("fallocate was refused: the mock device's memory was not given back");
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryFile::make_shareable(uint64_t bytes) {
+  descriptor_ = memfd_create(kShareableName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor_ < 0) return fail("memfd_create was refused: no file of memory for a shareable page");
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(descriptor_, F_ADD_SEALS, kFixedSize) != 0) {
+    reset();
+    return fail("the file of memory of a shareable page could not be given its size");
+  }
+  bytes_ = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryFile::open_shareable(int descriptor) {
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const std::string name = std::string("/memfd:") + kShareableName;
+  char target[64] = "";
+  struct stat status;
+  // Without its seals the file could become shorter, and end whoever has it mapped.
+  const bool ours = descriptor >= 0 && readlink(link.c_str(), target, sizeof target - 1) > 0 &&
+                    std::strncmp(target, name.c_str(), name.size()) == 0 &&
+                    fcntl(descriptor, F_GET_SEALS) == kFixedSize && fstat(descriptor, &status) == 0;
+  if (!ours) return CUDA_ERROR_INVALID_VALUE;
+  descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (descriptor_ < 0) return fail("the process has no descriptor left for a shared page");
+  bytes_ = static_cast<uint64_t>(status.st_size);
   return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "../cuda/types.h"
 
@@ -26,7 +27,16 @@ class MemoryFile {
   /** Gives the memory of a range back; it reads as zeros afterwards. */
   CUresult punch(uint64_t offset, uint64_t bytes);
   void reset();
+  /** Leaves the descriptor to the caller. */
+  int release() { return std::exchange(descriptor_, -1); }
   int descriptor() const { return descriptor_; }
+  uint64_t bytes() const { return bytes_; }
+
+  /** A file of so many bytes that other processes can map, and that stays so long. */
+  CUresult make_shareable(uint64_t bytes);
+  /** The file that another process, or this one, made so. CUDA_ERROR_INVALID_VALUE for any other descriptor.
+   */
+  CUresult open_shareable(int descriptor);
 
  private:
   int descriptor_ = -1;

@@ -35,6 +35,9 @@ bool attribute(const State& state, int number, int* value) {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
       *value = state.configuration.virtual_memory ? 1 : 0;
       return true;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+      *value = state.configuration.virtual_memory && state.configuration.sharing ? 1 : 0;
+      return true;
     default:
       return false;
   }

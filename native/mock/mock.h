@@ -95,6 +95,7 @@ struct Configuration {
   int device_count = kMaxDevices;
   uint64_t default_capacity = kDefaultCapacity;
   bool virtual_memory = true;        // the device supports virtual memory management
+  bool sharing = true;               // memory can be exported to other processes
   bool peer_access = true;           // devices can reach each other's memory
   uint64_t largest_reservation = 0;  // address reservations above this are refused; 0: no limit
   int driver_version = 12040;

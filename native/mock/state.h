@@ -73,13 +73,15 @@ struct Reservation {
   int device;  // that was current; -1: none
 };
 
-/** A cuMemCreate. */
+/** A cuMemCreate, or an import of another process's. */
 struct Physical {
   int device;
   uint64_t bytes;
-  uint64_t offset;  // in the device's file
-  uint64_t mappings;
-  bool released;
+  uint64_t offset;                   // in the file
+  std::shared_ptr<MemoryFile> file;  // of a shareable one, its own; null: the device's
+  bool imported = false;             // another process's memory: not counted here
+  uint64_t mappings = 0;
+  bool released = false;
 };
 
 /** A cuMemMap. */

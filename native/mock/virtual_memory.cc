@@ -1,7 +1,9 @@
 // Virtual memory management: address ranges, handles, mappings, access. A handle is a range of its device's
-// file, a mapping that range at reserved addresses; access is the protection of the addresses.
+// file, or a file of its own that processes can share, a mapping that range at reserved addresses; access is
+// the protection of the addresses.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "context_stack.h"
 #include "fn.h"
@@ -11,10 +13,14 @@
 namespace cudalloc::mock {
 namespace {
 
-constexpr int kPosixFileDescriptor = 1;
 constexpr uint64_t kUserAddresses = uint64_t{1} << 47;
 
 bool granular(uint64_t value) { return value % kGranularity == 0; }
+
+/** Whether memory can be had that is exported as these types of handle; 0: none. */
+bool can_be_exported(const State& state, int types) {
+  return types == 0 || (types == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && state.configuration.sharing);
+}
 
 /** A property that cuMemCreate accepts. @return the device, or null (`*result` says why). */
 Device* device_of_prop(State& state, const CUmemAllocationProp* prop, CUresult* result) {
@@ -25,8 +31,7 @@ Device* device_of_prop(State& state, const CUmemAllocationProp* prop, CUresult* 
   Device* device = device_at(state, prop->location.id);
   if (device == nullptr) {
     *result = CUDA_ERROR_INVALID_DEVICE;
-  } else if (!state.configuration.virtual_memory ||
-             (prop->requestedHandleTypes & ~kPosixFileDescriptor) != 0) {
+  } else if (!state.configuration.virtual_memory || !can_be_exported(state, prop->requestedHandleTypes)) {
     *result = CUDA_ERROR_NOT_SUPPORTED;
     device = nullptr;
   } else {
@@ -35,16 +40,33 @@ Device* device_of_prop(State& state, const CUmemAllocationProp* prop, CUresult* 
   return device;
 }
 
+CUresult place_in_file(Device& device, Physical& physical) {
+  const auto offset = device.file_ranges.take(physical.bytes, kGranularity);
+  if (!offset) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = device.file.ensure(*offset + physical.bytes);
+  if (result != CUDA_SUCCESS) device.file_ranges.give(*offset, physical.bytes);
+  physical.offset = *offset;
+  return result;
+}
+
+CUresult place_in_own_file(Physical& physical) {
+  physical.file = std::make_shared<MemoryFile>();
+  return physical.file->make_shareable(physical.bytes);
+}
+
 /** Gives the memory back when neither the handle nor a mapping needs it. */
 CUresult reclaim_if_unused(State& state, CUmemGenericAllocationHandle handle) {
   const auto it = state.physicals.find(handle);
   if (!it->second.released || it->second.mappings > 0) return CUDA_SUCCESS;
   const Physical physical = it->second;
   Device& device = state.devices[static_cast<size_t>(physical.device)];
-  const CUresult result = device.file.punch(physical.offset, physical.bytes);
-  if (result != CUDA_SUCCESS) return result;
-  device.file_ranges.give(physical.offset, physical.bytes);
-  device.used -= physical.bytes;
+  // A file of its own goes with its last descriptor and its last mapping, in whatever process.
+  if (physical.file == nullptr) {
+    const CUresult result = device.file.punch(physical.offset, physical.bytes);
+    if (result != CUDA_SUCCESS) return result;
+    device.file_ranges.give(physical.offset, physical.bytes);
+  }
+  if (!physical.imported) device.used -= physical.bytes;
   state.physicals.erase(it);
   return CUDA_SUCCESS;
 }
@@ -182,16 +204,12 @@ CUresult fn::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, con
     Device* device = device_of_prop(state, prop, &result);
     if (device == nullptr) return result;
     if (bytes > device->free()) return CUDA_ERROR_OUT_OF_MEMORY;
-    const auto offset = device->file_ranges.take(bytes, kGranularity);
-    if (!offset) return CUDA_ERROR_OUT_OF_MEMORY;
-    result = device->file.ensure(*offset + bytes);
-    if (result != CUDA_SUCCESS) {
-      device->file_ranges.give(*offset, bytes);
-      return result;
-    }
+    Physical physical{device->index, bytes, 0, nullptr};
+    result = prop->requestedHandleTypes == 0 ? place_in_file(*device, physical) : place_in_own_file(physical);
+    if (result != CUDA_SUCCESS) return result;
     device->used += bytes;
     *handle = ++state.handles;
-    state.physicals.emplace(*handle, Physical{device->index, bytes, *offset, 0, false});
+    state.physicals.emplace(*handle, std::move(physical));
     return CUDA_SUCCESS;
   });
 }
@@ -217,7 +235,8 @@ CUresult fn::cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGen
     if (reservation_around(state, address, bytes) == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (anything_mapped(state, address, bytes)) return CUDA_ERROR_INVALID_VALUE;
     const Device& device = state.devices[static_cast<size_t>(it->second.device)];
-    const CUresult result = map_file(address, bytes, device.file, it->second.offset);
+    const MemoryFile& file = it->second.file == nullptr ? device.file : *it->second.file;
+    const CUresult result = map_file(address, bytes, file, it->second.offset);
     if (result != CUDA_SUCCESS) return result;
     ++it->second.mappings;
     state.mappings.emplace(address, Mapping{bytes, handle, 0, 0});

@@ -294,4 +294,41 @@ TEST_CASE("an offered page is taken with its bytes and unmapped where its owner 
   CHECK(owner.free_bytes() == 64 * kMiB - kPage);
 }
 
+TEST_CASE("a shared page: exported once, imported where its witness is, and open until it is released") {
+  Opened device;
+  int32_t shared = -1, plain = -1;
+  device->mem_create(kPage, &shared, 1, true);
+  device->mem_create(kPage, &plain, 1);
+  const DescriptorAddress source = device->mem_export(shared);
+  CHECK(device->mem_export(shared).token == source.token);
+  CHECK(device->counts().made(Fn::cuMemExportToShareableHandle) == 1);
+  CHECK(code_of([&] { device->mem_export(plain); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  CHECK(code_of([&] { device->mem_export(shared + 1000); }) != "");
+  CHECK(code_of([&] { device->mem_offer(&shared, 1); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  const uint64_t range = device->address_reserve(2 * kPage, 0);
+  device->mem_map(range, kPage, &shared, 1);
+  device->memset(range, 6, kPage, 0);
+  int32_t imported = device->mem_import(kPage, source);
+  CHECK(code_of([&] { device->mem_export(imported); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  CHECK(code_of([&] { device->mem_offer(&imported, 1); }) == "ERR_CUDALLOC_INVALID_ADDRESS");
+  device->mem_map(range + kPage, kPage, &imported, 1);
+  CHECK(read(*device.device, range + kPage, kPage) == std::vector<uint8_t>(kPage, 6));
+  CHECK(device.free_bytes() == 62 * kMiB - kPage);
+
+  DescriptorAddress wrong = source;
+  wrong.token[0] = wrong.token[0] == '0' ? '1' : '0';
+  CHECK(code_of([&] { device->mem_import(kPage, wrong); }) == "ERR_CUDALLOC_USE_AFTER_FREE");
+  wrong = source;
+  wrong.process = 0x3fffffff;
+  CHECK(code_of([&] { device->mem_import(kPage, wrong); }) == "ERR_CUDALLOC_USE_AFTER_FREE");
+  // Given up, but still mapped: it can be exported no more, and goes with its mapping.
+  int32_t given = shared;
+  device->mem_release(&given, 1);
+  CHECK(code_of([&] { device->mem_export(shared); }) != "");
+  device->mem_unmap(range, kPage, 1);
+  CHECK(code_of([&] { device->mem_import(kPage, source); }) == "ERR_CUDALLOC_USE_AFTER_FREE");
+  CHECK(device.free_bytes() == 62 * kMiB);
+  CHECK(read(*device.device, range + kPage, kPage) == std::vector<uint8_t>(kPage, 6));
+}
+
 }  // namespace cudalloc::test

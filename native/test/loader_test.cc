@@ -89,6 +89,13 @@ TEST_CASE("without the virtual memory functions the rest works and the missing o
   }
 }
 
+TEST_CASE("without the functions for sharing memory everything else works") {
+  Probe p = probe(driver_in("without_sharing"), kRuntime);
+  CHECK(p["missing"] == "cuMemExportToShareableHandle cuMemImportFromShareableHandle ");
+  CHECK(p["driver_reason"].empty());
+  CHECK(p["virtual_memory"] == "works");
+}
+
 TEST_CASE("a missing function that is needed is named, and there is no device") {
   Probe p = probe(driver_in("without_peer_copies"), kRuntime);
   CHECK(p["device_count"] == "0");

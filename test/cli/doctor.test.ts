@@ -8,7 +8,17 @@ import { buildStandIns, standInEnvironment } from '../support/stand-ins.js';
 
 const MAIN = join(ROOT, 'dist', 'cli', 'main.js');
 const NO_GPU = { CUDALLOC_LIBCUDA: 'libcuda-is-not-here.so.1' };
-const FEATURES = ['cuda', 'mock', 'sim', 'expandable_segments', 'cuda_malloc', 'copies', 'pinned_memory', 'kernels'];
+const FEATURES = [
+  'cuda',
+  'mock',
+  'sim',
+  'expandable_segments',
+  'sharing',
+  'cuda_malloc',
+  'copies',
+  'pinned_memory',
+  'kernels',
+];
 
 interface Report {
   node: string;

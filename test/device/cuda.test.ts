@@ -16,6 +16,7 @@ async function run(
   env: Record<string, string> = {},
 ): Promise<Record<string, unknown>> {
   const text = `import { openDevice } from ${compiled('device/open.js')};
+    import { CachingAllocator } from ${compiled('allocator/caching-allocator.js')};
     const MIB = 1024 * 1024, PAGE = 2 * MIB, out = {};
     const caught = (call) => { try { call(); return null; } catch ({ name, code, message, cudaError }) { return { name, code, message, cudaError }; } };
     ${body}
@@ -60,6 +61,7 @@ const USE = `
   device.hostFree(device.hostAlloc(4096));
   out.backend = device.backend;
   out.cudaMalloc = device.features.cudaMalloc;
+  out.sharing = device.features.sharing;
   out.calls = device.driverCalls();
   out.info = device.memGetInfo();
   out.granularity = device.granularity;
@@ -101,6 +103,43 @@ describe('drivers', () => {
       expect(out.create).toMatchObject({ code: 'ERR_CUDALLOC_UNSUPPORTED' });
     },
   );
+
+  test('a driver and a device that cannot share memory: all else works, and what is missing is named', async () => {
+    const body = `${USE} const again = openDevice({ backend: 'cuda' });
+      out.null = again.sharing; out.create = caught(() => new CachingAllocator({ device: again }).allocate(1, { shareable: true }));`;
+    const old = await run(body, { driver: 'without_sharing' });
+    const reason = 'The driver cannot share memory between processes: it has no cuMemExportToShareableHandle.';
+    expect(old).toMatchObject({ pages: true, virtual: WORKS, sharing: { works: false, reason }, null: null });
+    expect(old.create).toMatchObject({
+      code: 'ERR_CUDALLOC_UNSUPPORTED',
+      message: expect.stringContaining('it has no cuMemExportToShareableHandle'),
+    });
+    const device = await run(body, { sharing: false });
+    expect(device).toMatchObject({ pages: true, virtual: WORKS, sharing: { works: false } });
+    expect(device.create).toMatchObject({
+      message: expect.stringContaining('CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED is 0'),
+    });
+    const none = await run(body, { driver: 'before_10_2' });
+    expect(none.create).toMatchObject({ message: expect.stringMatching(/too old for virtual memory/) });
+  });
+
+  test('memory is shared through the driver', async () => {
+    const body = `const device = openDevice({ backend: 'cuda' });
+      const allocator = new CachingAllocator({ device });
+      const buffer = allocator.allocate(MIB, { shareable: true });
+      buffer.fill(7);
+      const handle = buffer.exportHandle();
+      const imported = allocator.importHandle(handle);
+      out.handle = handle; out.byte = imported.read(0, 1)[0]; out.uuid = device.uuid;
+      out.other = caught(() => allocator.importHandle({ ...handle, device: 'another' }));
+      imported.free(); buffer.free(); out.calls = device.driverCalls(); out.info = device.memGetInfo();
+      allocator.close(); device.close();`;
+    const out = await run(body, {});
+    expect(out).toMatchObject({ byte: 7, handle: { backend: 'cuda', device: out.uuid, size: MIB, bytes: 2 * MIB } });
+    expect(out.calls).toMatchObject({ cuMemExportToShareableHandle: 1, cuMemImportFromShareableHandle: 1 });
+    expect(out.other).toMatchObject({ code: 'ERR_CUDALLOC_WRONG_THREAD' });
+    expect((out.info as { free: number; total: number }).free).toBe((out.info as { total: number }).total);
+  });
 
   test('a device without virtual memory says so', async () => {
     const out = await run(USE, { virtualMemory: false });

@@ -16,6 +16,7 @@ export interface StandInOptions {
   readonly devices?: number;
   readonly capacity?: number;
   readonly virtualMemory?: boolean;
+  readonly sharing?: boolean;
   readonly largestReservation?: number;
   /** `function:n:error`, joined by commas; n 0: every call. */
   readonly fail?: string;
@@ -41,6 +42,7 @@ export function standInEnvironment(options: StandInOptions = {}): Record<string,
     devices,
     capacity,
     virtualMemory,
+    sharing,
     largestReservation,
     fail,
   } = options;
@@ -54,6 +56,7 @@ export function standInEnvironment(options: StandInOptions = {}): Record<string,
     CUDALLOC_STANDIN_DEVICES: devices,
     CUDALLOC_STANDIN_CAPACITY: capacity,
     CUDALLOC_STANDIN_VIRTUAL_MEMORY: virtualMemory === undefined ? undefined : Number(virtualMemory),
+    CUDALLOC_STANDIN_SHARING: sharing === undefined ? undefined : Number(sharing),
     CUDALLOC_STANDIN_LARGEST_RESERVATION: largestReservation,
     CUDALLOC_STANDIN_FAIL: fail,
   };

@@ -44,7 +44,7 @@ function toJson({ node, platform, libc, addon, driver, devices, auto, features }
 }
 
 function deviceToJson(device: DeviceProperties, index: number): unknown {
-  const { virtualMemory, cudaMalloc, kernels } = device.features;
+  const { virtualMemory, sharing, cudaMalloc, kernels } = device.features;
   return {
     index,
     name: device.name,
@@ -53,7 +53,7 @@ function deviceToJson(device: DeviceProperties, index: number): unknown {
     compute_capability: device.computeCapability.join('.'),
     multiprocessors: device.multiprocessors,
     granularity: device.granularity,
-    features: { virtual_memory: virtualMemory, cuda_malloc: cudaMalloc, kernels },
+    features: { virtual_memory: virtualMemory, sharing, cuda_malloc: cudaMalloc, kernels },
   };
 }
 

@@ -53,6 +53,7 @@ mock::Configuration configuration() {
   c.device_count = static_cast<int>(number("CUDALLOC_STANDIN_DEVICES", 1));
   c.default_capacity = number("CUDALLOC_STANDIN_CAPACITY", c.default_capacity);
   c.virtual_memory = number("CUDALLOC_STANDIN_VIRTUAL_MEMORY", 1) != 0;
+  c.sharing = number("CUDALLOC_STANDIN_SHARING", 1) != 0;
   c.peer_access = number("CUDALLOC_STANDIN_PEER_ACCESS", 1) != 0;
   c.largest_reservation = number("CUDALLOC_STANDIN_LARGEST_RESERVATION", 0);
   c.driver_version =

@@ -6,6 +6,7 @@
 //   CUDALLOC_STANDIN_DEVICES              number of devices
 //   CUDALLOC_STANDIN_CAPACITY             bytes of each
 //   CUDALLOC_STANDIN_VIRTUAL_MEMORY=0     the devices do not support virtual memory management
+//   CUDALLOC_STANDIN_SHARING=0            their memory cannot be exported to other processes
 //   CUDALLOC_STANDIN_PEER_ACCESS=0        they cannot reach each other's memory
 //   CUDALLOC_STANDIN_LARGEST_RESERVATION  bytes; larger address reservations are refused
 //   CUDALLOC_STANDIN_DRIVER_VERSION, CUDALLOC_STANDIN_RUNTIME_VERSION  for example 12040
