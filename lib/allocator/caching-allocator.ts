@@ -252,7 +252,7 @@ export class CachingAllocator extends MemoryReports implements BufferOwner {
    */
   importHandle(handle: ShareableHandle, options: ImportOptions = {}): DeviceBuffer {
     this.#assertOpen();
-    return this.#imported.import(handle, options);
+    return this.#imported.importHandle(handle, options);
   }
 
   /**

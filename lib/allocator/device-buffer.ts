@@ -202,7 +202,7 @@ export class DeviceBuffer {
     }
     this.stream.synchronize();
     const { backend, uuid } = this.device;
-    return { backend, device: uuid, size: this.size, bytes: shared.bytes, ...shared.export() };
+    return { backend, device: uuid, size: this.size, bytes: shared.bytes, ...shared.exportPage() };
   }
 
   /**

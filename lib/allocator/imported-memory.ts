@@ -45,13 +45,16 @@ export class ImportedMemory implements BufferOwner {
   }
 
   /** The same handle again shows the same memory at the same address. */
-  import(handle: ShareableHandle, { stream = this.device.defaultStream, descriptor }: ImportOptions): DeviceBuffer {
+  importHandle(
+    handle: ShareableHandle,
+    { stream = this.device.defaultStream, descriptor }: ImportOptions,
+  ): DeviceBuffer {
     checkShareableHandle(handle, this.device);
     if (stream.device !== this.device) throw new WrongThreadError('the stream belongs to another device');
     const { token, bytes, size } = handle;
     const sharing = sharingOf(this.device);
     const imported = this.#byToken.get(token) ?? {
-      range: SharedRange.import(this.device, sharing, bytes, descriptor ?? handle),
+      range: SharedRange.importPage(this.device, sharing, bytes, descriptor ?? handle),
       buffers: 0,
     };
     imported.buffers++;

@@ -157,8 +157,8 @@ function tryExpandableSegments(device: Device): Probe {
 /** Exports a page, and imports it again. */
 function trySharing({ granularity, features, sharing }: Device): Probe {
   if (sharing === null) return fromFeature(features.sharing, '');
-  const made = sharing.create(granularity);
-  sharing.import(granularity, sharing.export(made));
+  const made = sharing.createPage(granularity);
+  sharing.importPage(granularity, sharing.exportPage(made));
   return yes('pages are exported as file descriptors');
 }
 

@@ -11,7 +11,7 @@ export class NativePageSharing implements PageSharing {
     this.#context = context;
   }
 
-  create(bytes: number): number {
+  createPage(bytes: number): number {
     checkBytes(bytes);
     const handles = new Int32Array(1);
     const { binding, id } = this.#open();
@@ -19,12 +19,12 @@ export class NativePageSharing implements PageSharing {
     return handles[0] as number;
   }
 
-  export(handle: number): PageExport {
+  exportPage(handle: number): PageExport {
     const { binding, id } = this.#open();
     return binding.memExport(id, handle);
   }
 
-  import(bytes: number, source: PageExport | number): number {
+  importPage(bytes: number, source: PageExport | number): number {
     checkBytes(bytes);
     const { binding, id } = this.#open();
     if (typeof source === 'number') {

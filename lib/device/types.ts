@@ -171,15 +171,15 @@ export interface PageExport {
 /** Physical memory that several processes map. Its pages are mapped, unmapped and released as others are, in each process on its own. */
 export interface PageSharing {
   /** A page of so many bytes, a multiple of the granularity, that may be exported. @throws DeviceOutOfMemoryError */
-  create(bytes: number): number;
-  /** Where other processes find a page of `create`, until it is released. The same every time. */
-  export(handle: number): PageExport;
+  createPage(bytes: number): number;
+  /** Where other processes find a page of `createPage`, until it is released. The same every time. */
+  exportPage(handle: number): PageExport;
   /**
    * A page of another process. It lives until all processes have released it, and takes nothing of this device's capacity.
    * @param source a number: a descriptor of this process, which stays open
    * @throws UseAfterFreeError when the other process has released it or ended, UnsupportedError when the kernel does not let descriptors be taken
    */
-  import(bytes: number, source: PageExport | number): number;
+  importPage(bytes: number, source: PageExport | number): number;
 }
 
 /** Gives back memory that is not in use, about so many bytes, and says how many. */

@@ -16,12 +16,12 @@ export class SharedRange {
 
   /** @param bytes a multiple of the granularity. @throws DeviceOutOfMemoryError, AddressSpaceError */
   static create(device: Device, sharing: PageSharing, bytes: number): SharedRange {
-    return new SharedRange(device, sharing, bytes, sharing.create(bytes));
+    return new SharedRange(device, sharing, bytes, sharing.createPage(bytes));
   }
 
   /** Maps what another process exported, or what is behind a descriptor of this one. @throws UseAfterFreeError, UnsupportedError, AddressSpaceError */
-  static import(device: Device, sharing: PageSharing, bytes: number, source: PageExport | number): SharedRange {
-    return new SharedRange(device, sharing, bytes, sharing.import(bytes, source));
+  static importPage(device: Device, sharing: PageSharing, bytes: number, source: PageExport | number): SharedRange {
+    return new SharedRange(device, sharing, bytes, sharing.importPage(bytes, source));
   }
 
   /** Takes over the page; after an error it has been released. */
@@ -53,8 +53,8 @@ export class SharedRange {
   }
 
   /** Where other processes find the page, until it is unmapped. */
-  export(): PageExport {
-    return this.#sharing.export(this.#handle[0] as number);
+  exportPage(): PageExport {
+    return this.#sharing.exportPage(this.#handle[0] as number);
   }
 
   /** No work uses the memory any more. After an error all is as before, or it has been unmapped already. */
